@@ -324,6 +324,14 @@ def verdict(seen: JobStatus) -> Verdict:
     )
 
 
+# What runs while there is no ApplicationMaster, by `AppReport.tasks_live`.
+_GO_ON = {
+    True: "its tasks go on",
+    False: "no task has a container",
+    None: "tasks that run, if any, go on",
+}
+
+
 def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
     state, overdue = _running_state(seen, app), seen.start_overdue
     if seen.held and seen.report and seen.report.first_failure:
@@ -343,13 +351,14 @@ def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
     if app.state is AppState.ACCEPTED and (app.attempt or 1) > 1:
         return Verdict(
             JobState.STARTING if state is JobState.PENDING else state,
-            "its ApplicationMaster was lost, and YARN starts it again; tasks that ran go on",
+            f"its ApplicationMaster has ended, and YARN starts it again; {_GO_ON[app.tasks_live]}",
         )
-    if app.lists_anew and not seen.report and not seen.containers and not seen.of_other_user:
+    known = seen.report or seen.containers or seen.of_other_user or app.tasks_live is False
+    if app.lists_anew and not known:
         return Verdict(
             state,
-            "after a restart its ApplicationMaster does not list its containers yet; tasks that "
-            "ran go on",
+            "after a restart its ApplicationMaster does not list its containers yet; "
+            f"{_GO_ON[app.tasks_live]}",
         )
     if overdue is None:
         return Verdict(state, "")

@@ -284,6 +284,19 @@ class AppReport:
         return (self.attempt or 1) > 1 or "recovered after RM restart" in (self.diagnostics or "")
 
     @property
+    def tasks_live(self) -> bool | None:
+        """Whether a task has a container; None if the ResourceManager's count does not tell.
+
+        It counts the ApplicationMaster's container, too, and after its own restart only those whose
+        nodes have registered again.
+        """
+        count = self.running_containers
+        if count is None or count < 0 or "recovered after RM restart" in (self.diagnostics or ""):
+            return None
+        own = 1 if self.state is AppState.RUNNING else 0
+        return True if count > 1 else None if count > own else False
+
+    @property
     def charge(self) -> Charge:
         """What the ResourceManager has counted for it until now."""
         return Charge.of(self.raw)

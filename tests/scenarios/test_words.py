@@ -8,6 +8,8 @@ import time
 from datetime import datetime
 from typing import Any
 
+import pytest
+
 from tests.world import World
 
 NOW = 2_000_000_000.0
@@ -84,14 +86,32 @@ def test_a_silent_application_master_is_named_and_the_rest_is_told(world: World)
     assert "No ResourceManager" not in done.out + done.err
 
 
-def test_an_application_master_that_is_started_again_is_not_pending(world: World) -> None:
+ENDED = "its ApplicationMaster has ended, and YARN starts it again; "
+RESTARTED = "after a restart its ApplicationMaster does not list its containers yet; "
+
+
+@pytest.mark.parametrize(
+    ("state", "live", "diagnostics", "told"),
+    [
+        ("ACCEPTED", 0, "", ENDED + "no task has a container"),
+        ("ACCEPTED", 1, "", ENDED + "tasks that run, if any, go on"),
+        ("ACCEPTED", 3, "", ENDED + "its tasks go on"),
+        ("RUNNING", 1, "", ""),
+        ("RUNNING", 3, "", RESTARTED + "its tasks go on"),
+        ("RUNNING", 1, "Attempt recovered after RM restart", RESTARTED + "tasks that run, if any,"),
+    ],
+)
+def test_of_an_application_master_that_is_started_again_only_what_is_known_is_told(
+    world: World, state: str, live: int, diagnostics: str, told: str
+) -> None:
+    """Nothing of a job that found no room has ever run, in no attempt."""
     app = world.yarn.apps[world.submitted()]
-    app.state, app.attempts = "ACCEPTED", 2
+    world.yarn.containers = {name: [] for name in world.yarn.containers}
+    app.state, app.attempts, app.counted, app.words = state, 2, live, diagnostics
     done = world("status", "mnist")
-    assert done.out.splitlines()[1] == (
-        "  its ApplicationMaster was lost, and YARN starts it again; tasks that ran go on"
-    )
-    assert "PENDING" not in done.out
+    assert told in done.out, done.out
+    assert "STARTING" in done.out.splitlines()[0]
+    assert told or "go on" not in done.out
 
 
 def test_a_report_of_a_container_that_has_ended_is_not_told_as_running(world: World) -> None:

@@ -158,7 +158,7 @@ class ResourceManagers:
             "state": self.yarn.seen(app),
             "finalStatus": app.final,
             "progress": 100.0,
-            "runningContainers": -1 if gone else 1,
+            "runningContainers": -1 if gone else app.counted,
             "diagnostics": app.words,
             "applicationType": "yarn-service",
             "applicationTags": f"name: {app.name}",

@@ -184,6 +184,7 @@ class App:
     words: str = ""
     finished_ms: int = 0
     attempts: int = 1
+    counted: int = 1  # containers that the ResourceManager counts, the ApplicationMaster's included
     runs: dict[str, Any] | None = None
     came_up: float | None = None
     ran_from: float | None = None
