@@ -106,10 +106,10 @@ def read_connection(found: Any) -> ConnectionValues:
     Raises:
         SettingsError: A setting is unknown, or the extra is not a JSON object.
     """
-    settings = dict(_settings(_extra(found.extra)))
+    settings = dict(_settings_of_extra(_parse_extra(found.extra)))
     profile = settings.pop("profile", None)
     if found.host:
-        settings["resource_managers"] = _urls(found.host, found.port, found.schema)
+        settings["resource_managers"] = _urls_of_fields(found.host, found.port, found.schema)
     if found.login:
         settings["user"] = found.login
     secret = found.password or None
@@ -149,7 +149,7 @@ def with_form_labels(text: str) -> str:
     return re.sub(r"('[\w ]+')(?: and|, or| or) \1", r"\1", text)
 
 
-def _extra(text: str | None) -> Mapping[str, Any]:
+def _parse_extra(text: str | None) -> Mapping[str, Any]:
     try:
         found = json.loads(text or "{}")
     except ValueError as error:
@@ -159,7 +159,7 @@ def _extra(text: str | None) -> Mapping[str, Any]:
     return found
 
 
-def _settings(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _settings_of_extra(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield settings by name.
 
     A group may be an object of its own; empty fields of the form are skipped.
@@ -177,7 +177,9 @@ def _settings(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     groups = {name.partition(".")[0] for name in setting_names() if "." in name}
     for spelling, value in extra.items():
         if spelling in groups and isinstance(value, dict):
-            yield from _settings({f"{spelling}.{key}": inner for key, inner in value.items()})
+            yield from _settings_of_extra(
+                {f"{spelling}.{key}": inner for key, inner in value.items()}
+            )
         elif spelling not in names:
             raise SettingsError(
                 f"{spelling}: unknown setting", hint=f"known are {', '.join(sorted(names))}"
@@ -186,7 +188,7 @@ def _settings(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield names[spelling], value
 
 
-def _urls(host: str, port: int | None, schema: str | None) -> list[str]:
+def _urls_of_fields(host: str, port: int | None, schema: str | None) -> list[str]:
     """Return the ResourceManagers' URLs.
 
     A host without a scheme or port gets those of the other fields.

@@ -84,16 +84,16 @@ class SubmitTFJobTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event, when the job is over or can no longer be followed."""
-        yield JobEnded(await self._event())
+        yield JobEnded(await self._event_at_end())
 
-    async def _event(self) -> dict[str, Any]:
-        await _in_thread(_load)
+    async def _event_at_end(self) -> dict[str, Any]:
+        await _in_thread(_load_modules)
         from submit_tf_job.airflow.hook import error_object
 
         try:
-            hook = await self._hook()
+            hook = await self._make_hook()
             client = await _in_thread(hook.get_conn)
-            status = await self._followed(client)
+            status = await self._follow_job(client)
         except SubmitTFJobError as error:
             timed_out = (
                 isinstance(error, DeadlinePassed)
@@ -101,7 +101,7 @@ class SubmitTFJobTrigger(BaseTrigger):
                 and time.time() >= self.ends_at
             )
             if timed_out and self.own and self.stop_on_kill:
-                await self._stop()
+                await self._stop_job()
             return {"job": None, "error": error_object(error), "timed_out": timed_out}
         return {
             "job": status.to_json(),
@@ -110,7 +110,7 @@ class SubmitTFJobTrigger(BaseTrigger):
             "timed_out": False,
         }
 
-    async def _hook(self) -> SubmitTFJobHook:
+    async def _make_hook(self) -> SubmitTFJobHook:
         from submit_tf_job.airflow.hook import SubmitTFJobHook
 
         hook = SubmitTFJobHook(self.submit_tf_job_conn_id)
@@ -118,10 +118,10 @@ class SubmitTFJobTrigger(BaseTrigger):
         await _in_asgiref(lambda: hook.given)
         return hook
 
-    async def _followed(self, client: Client) -> Status:
+    async def _follow_job(self, client: Client) -> Status:
         from submit_tf_job.sdk.events import EventLog, Pause, Status
 
-        while (handle := await _in_thread(partial(self._find, client))) is None:
+        while (handle := await _in_thread(partial(self._find_handle, client))) is None:
             await asyncio.sleep(ABSENT_EVERY_S)
         left_s = None
         if self.ends_at is not None:
@@ -137,10 +137,10 @@ class SubmitTFJobTrigger(BaseTrigger):
             if found and not isinstance(found[-1], Pause):
                 assert isinstance(found[-1], Status)  # the last event of all
                 return found[-1]
-            await self._report(handle, found)
+            await self._store_links(handle, found)
             await asyncio.sleep(sum(e.seconds for e in found if isinstance(e, Pause)))
 
-    def _find(self, client: Client) -> JobHandle | None:
+    def _find_handle(self, client: Client) -> JobHandle | None:
         """Return the job's handle; None for a sensor's job that is not submitted yet."""
         try:
             return client.attach(self.application_id or self.name, own=self.own)
@@ -151,7 +151,7 @@ class SubmitTFJobTrigger(BaseTrigger):
                 raise DeadlinePassed(error.message) from error
             return None
 
-    async def _report(self, handle: JobHandle, found: list[Event]) -> None:
+    async def _store_links(self, handle: JobHandle, found: list[Event]) -> None:
         """Store the links of a running job.
 
         A failure to store them does not end the trigger.
@@ -169,11 +169,11 @@ class SubmitTFJobTrigger(BaseTrigger):
             if complete:
                 self._links_tries = 0
             if links:
-                await _in_asgiref(partial(self._push, links))
+                await _in_asgiref(partial(self._push_links, links))
         except Exception as error:  # noqa: BLE001 - Airflow's XCom backends may raise anything
             self.log.warning("the links of %s cannot be kept: %s", self.name, error)
 
-    def _push(self, links: dict[str, str]) -> None:
+    def _push_links(self, links: dict[str, str]) -> None:
         from airflow.sdk import BaseXCom
 
         ti = self.task_instance
@@ -210,10 +210,10 @@ class SubmitTFJobTrigger(BaseTrigger):
                 "%s keeps running: the state of its task cannot be read: %s", self.name, error
             )
             return
-        await self._stop()
+        await self._stop_job()
 
-    async def _stop(self) -> None:
-        hook = await self._hook()
+    async def _stop_job(self) -> None:
+        hook = await self._make_hook()
         await _in_thread(partial(hook.kill, self.name, self.application_id))
 
     async def _goes_on(self) -> bool:
@@ -240,7 +240,7 @@ class SubmitTFJobTrigger(BaseTrigger):
         return any(state in _GOES_ON for state in answer.get(ti.run_id, {}).values())
 
 
-def _load() -> None:
+def _load_modules() -> None:
     """Import the trigger's modules, which takes too long for the event loop."""
     import submit_tf_job.airflow.hook
     import submit_tf_job.airflow.links

@@ -99,7 +99,7 @@ class TrainingClient:
             client_configuration=client_configuration,
         )
         self.job_kind = job_kind
-        self._check(namespace, None)
+        self._check_arguments(namespace, None)
         self._job = job
         self._client = client or Client()
 
@@ -148,12 +148,12 @@ class TrainingClient:
         )
         if num_procs_per_worker not in (None, 1, "auto"):
             refuse("create_job", "num_workers", num_procs_per_worker=num_procs_per_worker)
-        self._check(namespace, None)
+        self._check_arguments(namespace, None)
         if job is not None:
             if others := [name for name in given if name not in ("self", "job", "namespace")]:
                 raise ValueError(f"If `job` is set, {others[0]} must be None; put it into the job")
             with _as_kubeflow("create", "job"):
-                self._client.submit(_mapping(job))
+                self._client.submit(_job_mapping(job))
             return
         if train_func is None or not name:
             raise ValueError(
@@ -163,12 +163,12 @@ class TrainingClient:
         workers = num_workers or num_worker_replicas or 1
         counts = {"chief": num_chief_replicas, "ps": num_ps_replicas, "worker": workers}
         roles: dict[str, Any] = {name: {"instances": n} for name, n in counts.items() if n}
-        roles["worker"] |= _resources(resources_per_worker)
+        roles["worker"] |= _role_resources(resources_per_worker)
         keys = {"name": name, "env": dict(env_vars or {})}
         if base_image:
             keys["image"] = base_image
-        kind = self._check(None, job_kind)
-        made = with_roles(self._job, roles, strategy=_strategy(kind, roles), **keys)
+        kind = self._check_arguments(None, job_kind)
+        made = with_roles(self._job, roles, strategy=_strategy_of_kind(kind, roles), **keys)
         arguments = () if parameters is None else (dict(parameters),)
         with _as_kubeflow("create", name):
             start(train_func, arguments, job=made, client=self._client, keep=True)
@@ -190,7 +190,7 @@ class TrainingClient:
             ValueError: `job_kind` is another kind.
             RuntimeError: There is no such job, or the cluster does not answer.
         """
-        self._check(namespace, job_kind)
+        self._check_arguments(namespace, job_kind)
         with _as_kubeflow("get", name):
             return _training_job(self._client.attach(name).status())
 
@@ -202,9 +202,9 @@ class TrainingClient:
         Raises:
             RuntimeError: The cluster does not answer.
         """
-        self._check(namespace, job_kind)
+        self._check_arguments(namespace, job_kind)
         with _as_kubeflow("list", "jobs"):
-            return [_made(listed.name, listed.state, "") for listed in self._client.jobs()]
+            return [_make_job(listed.name, listed.state, "") for listed in self._client.jobs()]
 
     def get_job_conditions(
         self,
@@ -228,23 +228,23 @@ class TrainingClient:
 
     def is_job_created(self, *args: Any, **kwargs: Any) -> bool:
         """Return whether a job exists; arguments as for `get_job_conditions`."""
-        return self._holds("Created", *args, **kwargs)
+        return self._condition_holds("Created", *args, **kwargs)
 
     def is_job_running(self, *args: Any, **kwargs: Any) -> bool:
         """Return whether it runs."""
-        return self._holds("Running", *args, **kwargs)
+        return self._condition_holds("Running", *args, **kwargs)
 
     def is_job_restarting(self, *args: Any, **kwargs: Any) -> bool:
         """Return False: YARN restarts single tasks, which `describe` shows."""
-        return self._holds("Restarting", *args, **kwargs)
+        return self._condition_holds("Restarting", *args, **kwargs)
 
     def is_job_succeeded(self, *args: Any, **kwargs: Any) -> bool:
         """Return whether it succeeded."""
-        return self._holds("Succeeded", *args, **kwargs)
+        return self._condition_holds("Succeeded", *args, **kwargs)
 
     def is_job_failed(self, *args: Any, **kwargs: Any) -> bool:
         """Return whether it failed or was stopped."""
-        return self._holds("Failed", *args, **kwargs)
+        return self._condition_holds("Failed", *args, **kwargs)
 
     def wait_for_job_conditions(
         self,
@@ -271,12 +271,14 @@ class TrainingClient:
             TimeoutError: `wait_timeout` passed.
             RuntimeError: The job ended otherwise, or cannot be read.
         """
-        self._check(namespace, job_kind)
+        self._check_arguments(namespace, job_kind)
         if unknown := set(expected_conditions) - _CONDITIONS:
             raise ValueError(f"{sorted(unknown)} must be of {sorted(_CONDITIONS)}")
 
         def reached(seen: Status) -> bool:
-            return bool(_true(_training_job(seen).status.conditions) & set(expected_conditions))
+            return bool(
+                _true_conditions(_training_job(seen).status.conditions) & set(expected_conditions)
+            )
 
         def changed(seen: Status) -> None:
             if callback is not None:
@@ -303,7 +305,7 @@ class TrainingClient:
         Raises:
             RuntimeError: The job cannot be read.
         """
-        self._check(namespace, None)
+        self._check_arguments(namespace, None)
         with _as_kubeflow("get", name):
             handle = self._client.attach(name)
             found = handle.describe()
@@ -341,7 +343,7 @@ class TrainingClient:
         Raises:
             RuntimeError: The job or its logs cannot be read.
         """
-        self._check(None, job_kind)
+        self._check_arguments(None, job_kind)
         only_first = is_master and replica_type is None and replica_index is None
         tasks = self.get_job_pod_names(name, namespace, only_first, replica_type, replica_index)
         found: dict[str, list[str]] = {task: [] for task in tasks}
@@ -378,13 +380,13 @@ class TrainingClient:
         Raises:
             RuntimeError: There is no such job, or it cannot be deleted.
         """
-        self._check(namespace, job_kind)
+        self._check_arguments(namespace, job_kind)
         refuse("delete_job", delete_options=delete_options)
         with _as_kubeflow("delete", name):
             handle: JobHandle = self._client.attach(name)
             handle.delete(force=True)
 
-    def _check(self, namespace: str | None, job_kind: str | None) -> str:
+    def _check_arguments(self, namespace: str | None, job_kind: str | None) -> str:
         """Return the kind of job, and warn of a namespace, which has no meaning here."""
         if namespace:
             _log.warning(
@@ -396,8 +398,8 @@ class TrainingClient:
             raise ValueError(f"Job kind must be one of these: {list(_KINDS)}")
         return kind
 
-    def _holds(self, condition: str, *args: Any, **kwargs: Any) -> bool:
-        return condition in _true(self.get_job_conditions(*args, **kwargs))
+    def _condition_holds(self, condition: str, *args: Any, **kwargs: Any) -> bool:
+        return condition in _true_conditions(self.get_job_conditions(*args, **kwargs))
 
 
 @contextlib.contextmanager
@@ -411,45 +413,45 @@ def _as_kubeflow(what: str, name: str) -> Iterator[None]:
         raise RuntimeError(f"Failed to {what} {name}: {error}") from error
 
 
-def _strategy(kind: str, roles: Collection[str]) -> str:
+def _strategy_of_kind(kind: str, roles: Collection[str]) -> str:
     if kind == "PyTorchJob":
         return "torch"
     return "parameter-server" if "ps" in roles else "multi-worker"
 
 
-def _resources(stated: Mapping[str, Any] | None) -> dict[str, Any]:
+def _role_resources(stated: Mapping[str, Any] | None) -> dict[str, Any]:
     names = {"cpu": "cpus", "memory": "memory", "gpu": "gpus", "nvidia.com/gpu": "gpus"}
     if unknown := sorted(set(stated or {}) - set(names)):
         raise ValueError(f"resources_per_worker has {unknown[0]}; it may have {sorted(names)}")
     return {names[key]: value for key, value in (stated or {}).items()}
 
 
-def _mapping(job: object) -> Mapping[str, Any]:
+def _job_mapping(job: object) -> Mapping[str, Any]:
     """Return a job as plain JSON values; an object of a Kubernetes client has the names of its
     fields in JSON.
     """
-    plain = _plain(job)
+    plain = _plain_values(job)
     if not isinstance(plain, Mapping):
         raise ValueError(f"job is a {type(job).__name__}; a TFJob or a mapping is needed")
     return plain
 
 
-def _plain(value: Any) -> Any:
+def _plain_values(value: Any) -> Any:
     if names := getattr(value, "attribute_map", None):
         pairs = ((names[field], getattr(value, field)) for field in names)
-        return {name: _plain(item) for name, item in pairs if item is not None}
+        return {name: _plain_values(item) for name, item in pairs if item is not None}
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain_values(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_plain_values(item) for item in value]
     return value
 
 
 def _training_job(job: Status) -> TrainingJob:
-    return _made(job.name, job.state, job.reason)
+    return _make_job(job.name, job.state, job.reason)
 
 
-def _made(name: str, state: JobState, reason: str) -> TrainingJob:
+def _make_job(name: str, state: JobState, reason: str) -> TrainingJob:
     now = datetime.fromtimestamp(time.time(), timezone.utc)
     held = {"Created": True}
     if state in _RAN:
@@ -462,5 +464,5 @@ def _made(name: str, state: JobState, reason: str) -> TrainingJob:
     return TrainingJob(SimpleNamespace(name=name), SimpleNamespace(conditions=found))
 
 
-def _true(conditions: Collection[JobCondition]) -> set[str]:
+def _true_conditions(conditions: Collection[JobCondition]) -> set[str]:
     return {found.type for found in conditions if found.status == "True"}

@@ -52,11 +52,11 @@ class Signals:
         quiet = {"warn_on_full_buffer": False} if sys.version_info >= (3, 7) else {}
         signal.set_wakeup_fd(self.writer.fileno(), **quiet)
         for number in FORWARDED + (signal.SIGCHLD, PATIENCE):
-            signal.signal(number, self._arrived)
+            signal.signal(number, self._signal_arrived)
         # HotSpot blocks it in its threads, so that a NodeManager's containers inherit that
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [PATIENCE])
 
-    def _arrived(self, number: int, _frame: Any) -> None:
+    def _signal_arrived(self, number: int, _frame: Any) -> None:
         if number == PATIENCE:
             self.asked_at = time.monotonic()
             self.patient_until = self.asked_at + PATIENCE_S
@@ -76,7 +76,7 @@ class Signals:
     def stop_from_inside(self, until: float) -> None:
         """End this task as SIGTERM does, with time to save."""
         self.patient_until = until
-        self._arrived(signal.SIGTERM, None)
+        self._signal_arrived(signal.SIGTERM, None)
 
     def wake(self) -> None:
         """Wake the event loop; any thread may call this."""
@@ -94,7 +94,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 Process = collections.namedtuple("Process", "pid name state parent group cpu_s")
 
 
-def _processes() -> list[Process]:
+def _visible_processes() -> list[Process]:
     """Return the processes of this machine that this container can see."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -114,7 +114,7 @@ def _processes() -> list[Process]:
 def descendants() -> list[Process]:
     """Return all processes below this one, children of children too, by process id."""
     families: dict[int, list[Process]] = {}
-    for process in _processes():
+    for process in _visible_processes():
         families.setdefault(process.parent, []).append(process)
     found = list(families.get(os.getpid(), ()))
     for process in found:  # which grows meanwhile
@@ -136,7 +136,7 @@ def oom_kills(paths: Sequence[str] = OOM_COUNTS) -> int:
     return 0
 
 
-def _prctl() -> Any:
+def _load_prctl() -> Any:
     try:
         import ctypes
 
@@ -203,7 +203,7 @@ class Child:
     ) -> None:
         """Start the command in `cwd`; `nofile` is its limit of open files (soft, hard)."""
         argv = argv_of(command, env.get("PATH"))
-        prctl = _prctl()
+        prctl = _load_prctl()
         if prctl:
             # this process reaps the command's orphans, instead of process 1 of the container
             prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -225,7 +225,7 @@ class Child:
                 argv, env=dict(env), stdin=subprocess.DEVNULL, preexec_fn=prepare, cwd=cwd
             )
         except (OSError, ValueError) as err:
-            _end(self._guard)
+            _end_process(self._guard)
             raise _cannot_start(argv, err, env.get("PATH")) from err
         self.group = self.process.pid
         self.guard = self._guard.pid if self._guard else 0
@@ -281,21 +281,21 @@ class Child:
             if self.kill_at is None and not self.code:
                 late = now >= self.ended_at + LEFT_S
                 if self.over or late:
-                    self.left = self._left()
+                    self.left = self._remaining_processes()
                 if not late:
                     return self.over
             if not self.over:
                 self.stop(now, LEFTOVER_GRACE_S)
         return self.over
 
-    def _left(self) -> list[str]:
+    def _remaining_processes(self) -> list[str]:
         """Return a description of each process that the command has left: those of its group, and
         orphans of other groups.
         """
         me, my_group, known = os.getpid(), os.getpgrp(), (self.group, self.guard)
         return [
             f"{foreign.clean_text(p.name)} (process {p.pid})"
-            for p in _processes()
+            for p in _visible_processes()
             if p.group == self.group or (p.parent == me and p.group != my_group)
             if p.pid not in known
         ]
@@ -310,8 +310,8 @@ class Child:
     def close(self) -> None:
         """Kill what remains of the process group."""
         self.send(signal.SIGKILL)
-        _end(self.process)
-        _end(self._guard)
+        _end_process(self.process)
+        _end_process(self._guard)
 
 
 def _start_guard(path: str) -> subprocess.Popen[bytes] | None:
@@ -333,7 +333,7 @@ def _start_guard(path: str) -> subprocess.Popen[bytes] | None:
         return None
 
 
-def _end(process: subprocess.Popen[bytes] | None) -> None:
+def _end_process(process: subprocess.Popen[bytes] | None) -> None:
     if process and process.returncode is None:
         process.kill()
         process.wait()

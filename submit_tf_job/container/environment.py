@@ -62,11 +62,11 @@ def prepare(info: Info, env: dict[str, str]) -> list[str]:
     for name in LEAKED:
         if name in env and not os.path.exists(env[name]):
             del env[name]
-    _homes(info, env)
+    _set_homes(info, env)
     env.update({name: str(value) for name, value in role.get("env", {}).items()})
     _hadoop_conf(info, env, warnings)
     _krb5_conf(info, env, warnings)
-    _libhdfs(info, env)
+    _set_libhdfs(info, env)
     no_proxy(env, [info.suffix.split(".", 2)[-1]] if info.suffix else [])
     env.setdefault("PYTHONUNBUFFERED", "1")  # without it a log stays empty for minutes
     _customize_python(info, env)
@@ -145,7 +145,7 @@ def _customize_python(info: Info, env: dict[str, str]) -> None:
     except OSError as err:
         log(f"the stacks of Python processes cannot be taken here: {err}")
         return
-    env["PYTHONPATH"] = _joined(os.pathsep, folder, env.get("PYTHONPATH"))
+    env["PYTHONPATH"] = _join_given(os.pathsep, folder, env.get("PYTHONPATH"))
 
 
 def set_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
@@ -164,15 +164,15 @@ def set_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
     env[contract.ENV_TF_CONFIG_FILE] = path
 
 
-def _joined(separator: str, *parts: str | None) -> str:
+def _join_given(separator: str, *parts: str | None) -> str:
     return separator.join(filter(None, parts))
 
 
-def _writable(path: str) -> bool:
+def _is_writable(path: str) -> bool:
     return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
 
 
-def _homes(info: Info, env: dict[str, str]) -> None:
+def _set_homes(info: Info, env: dict[str, str]) -> None:
     """Set HOME and cache directories to writable ones.
 
     YARN sets HOME to a path of the host or to `/home/`
@@ -180,16 +180,16 @@ def _homes(info: Info, env: dict[str, str]) -> None:
     """
     try:
         base = info.cwd
-        if not _writable(base):
+        if not _is_writable(base):
             import tempfile  # 8 ms, and the working directory is nearly always writable
 
             base = tempfile.mkdtemp(prefix="tfjob-")
-        moved = not _writable(env.get("HOME", ""))
+        moved = not _is_writable(env.get("HOME", ""))
         if moved:
             env["HOME"] = os.path.join(base, "home")
         env.setdefault("TMPDIR", "/tmp")  # noqa: S108  (every program's default, written out because it is checked below)
         for name in CACHES:
-            if (name in env and not _writable(env[name])) or (name not in env and moved):
+            if (name in env and not _is_writable(env[name])) or (name not in env and moved):
                 env[name] = os.path.join(base, "home", "." + name.lower())
         for name in ("HOME",) + CACHES:
             if name in env:
@@ -231,10 +231,10 @@ def _krb5_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
     path = env.setdefault("KRB5_CONFIG", path)
     for name in JAVA_OPTIONS:
         if JAVA_KRB5_CONF not in env.get(name, "") and ":" not in path:
-            env[name] = _joined(" ", env.get(name), f"-D{JAVA_KRB5_CONF}={path}")
+            env[name] = _join_given(" ", env.get(name), f"-D{JAVA_KRB5_CONF}={path}")
 
 
-def _libhdfs(info: Info, env: dict[str, str]) -> None:
+def _set_libhdfs(info: Info, env: dict[str, str]) -> None:
     """Set CLASSPATH without wildcards and the library paths for libhdfs, if the image has it.
 
     Linux limits the length of a variable. A longer class path is written to the manifest of one jar
@@ -253,17 +253,17 @@ def _libhdfs(info: Info, env: dict[str, str]) -> None:
     jars = [os.path.join(home, "share/hadoop", part, "*") for part in JARS]
     for entry in env.get("CLASSPATH", "").split(":") + jars:
         paths += sorted(glob.glob(entry[:-1] + "*.jar")) if entry.endswith("/*") else [entry]
-    env["CLASSPATH"] = _joined(":", *paths)
+    env["CLASSPATH"] = _join_given(":", *paths)
     if len(env["CLASSPATH"]) > ONE_VARIABLE:
         jar = os.path.join(info.cwd, CLASS_PATH_JAR)
         _write_pathing_jar(jar, [path for path in paths[1:] if path])
-        env["CLASSPATH"] = _joined(":", paths[0], jar)
+        env["CLASSPATH"] = _join_given(":", paths[0], jar)
     libraries = [os.path.join(home, "lib/native")]
     if "JAVA_HOME" in env:
         for pattern in ("lib/server", "jre/lib/*/server", "lib/*/server"):
             found = glob.glob(os.path.join(env["JAVA_HOME"], pattern, "libjvm.so"))
             libraries += [os.path.dirname(library) for library in found[:1]]
-    env["LD_LIBRARY_PATH"] = _joined(":", env.get("LD_LIBRARY_PATH"), *libraries)
+    env["LD_LIBRARY_PATH"] = _join_given(":", env.get("LD_LIBRARY_PATH"), *libraries)
 
 
 def _write_pathing_jar(jar: str, paths: list[str]) -> None:
@@ -288,7 +288,7 @@ def no_proxy(env: dict[str, str], hosts: list[str]) -> None:
     With http_proxy set, gRPC sends peer traffic to the proxy, and training hangs without an error.
     """
     known = (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",")
-    value = _joined(",", *dict.fromkeys(known + hosts))
+    value = _join_given(",", *dict.fromkeys(known + hosts))
     if value:
         env["no_proxy"] = env["NO_PROXY"] = value
 

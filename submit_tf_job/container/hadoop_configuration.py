@@ -97,7 +97,7 @@ class HadoopConfiguration(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         """Return the value of a key, without white space around it (Configuration.getTrimmed)."""
-        return self._expanded(self.raw[NEW_NAMES.get(name, name)]).strip()
+        return self._with_variables(self.raw[NEW_NAMES.get(name, name)]).strip()
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
@@ -127,12 +127,12 @@ class HadoopConfiguration(Mapping[str, str]):
             if final:
                 self._finals.add(name)
 
-    def _expanded(self, text: str) -> str:
+    def _with_variables(self, text: str) -> str:
         """Expand variables in a text (Configuration.substituteVars)."""
         value = text
         for _ in range(SUBSTITUTIONS):
             found = VARIABLE.search(value)
-            known = self._variable(found.group(1)) if found else None
+            known = self._value_of_variable(found.group(1)) if found else None
             if found is None or known is None:
                 return value
             if found.group(0) in known:  # a loop
@@ -140,7 +140,7 @@ class HadoopConfiguration(Mapping[str, str]):
             value = value[: found.start()] + known + value[found.end() :]
         return text  # Hadoop raises an exception at each use of it
 
-    def _variable(self, name: str) -> str | None:
+    def _value_of_variable(self, name: str) -> str | None:
         """Return the value of a variable: of the environment, of Java's system, or of a key."""
         if name.startswith("env.") and name != "env.":
             found = from_environment(name[4:], self._environ)
@@ -269,10 +269,10 @@ class _FileParser:
         except (OSError, ET.ParseError, ValueError, LookupError) as err:
             why = getattr(err, "strerror", None) or err
             raise BadConfiguration(f"{self.path}: cannot be read: {why}") from None
-        self._walk(root)
+        self._walk_element(root)
         return self.found
 
-    def _walk(self, element: Element) -> None:
+    def _walk_element(self, element: Element) -> None:
         kind = str(element.tag).rpartition("}")[2]
         if kind in _TEXTS:
             self.token = ""
@@ -280,16 +280,16 @@ class _FileParser:
             self.name, self.value = element.get("name"), element.get("value")
             self.final = element.get("final") == "true"
         elif kind == "include":
-            self._include(element.get("href"))
+            self._include_file(element.get("href"))
         elif kind == "fallback":
             self.fallback_entered = True
         self.token += element.text or ""
         for child in element:
-            self._walk(child)
+            self._walk_element(child)
             self.token += child.tail or ""
-        self._end(kind, element.get("href", ""))
+        self._end_element(kind, element.get("href", ""))
 
-    def _end(self, kind: str, href: str) -> None:
+    def _end_element(self, kind: str, href: str) -> None:
         if kind == "name" and self.token:
             self.name = self.token.strip()
         elif kind == "value" and self.token:
@@ -308,7 +308,7 @@ class _FileParser:
         if self.fallback_allowed or not self.fallback_entered:
             self.found.append((name, self.value, self.final))
 
-    def _include(self, href: str | None) -> None:
+    def _include_file(self, href: str | None) -> None:
         """Add the properties of an included file; those of the fallback if the file does not exist.
 
         Hadoop looks on its class path first, where the configuration directory is; then a URL,

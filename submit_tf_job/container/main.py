@@ -42,7 +42,7 @@ def main() -> int:
         if marker:
             info.attempt = marker["attempt"] + 1
         info.ignored_image = environment.ignored_image(os.environ)
-        return _run(info, signals)
+        return _run_task(info, signals)
     except BootstrapProblem as err:
         message = err.message
     except Exception as err:  # noqa: BLE001  (the outcome line reports every failure)
@@ -53,14 +53,14 @@ def main() -> int:
     log(message)
     status = contract.EXIT_BOOTSTRAP_ERROR
     outcome = {"task": os.environ.get(contract.ENV_INSTANCE), "status": status, "exit": status}
-    _outcome(dict(outcome, reason="bootstrap-error", message=message))
+    _log_outcome(dict(outcome, reason="bootstrap-error", message=message))
     return status
 
 
-def _run(info: Info, signals: Signals) -> int:
+def _run_task(info: Info, signals: Signals) -> int:
     loop = Loop(signals, info.started)
     command = TaskCommand(info, signals, loop.post)
-    part = _part(info, loop, command)
+    part = _leader_of_task(info, loop, command)
     # the report of the deciding task contains this warning for every task, unless it is allowed
     is_allowed = info.task.get("image_policy") == contract.IMAGE_ALLOWED
     if info.ignored_image and (is_allowed or not info.decides):
@@ -70,7 +70,7 @@ def _run(info: Info, signals: Signals) -> int:
     problem = None
     try:
         part.open()  # first, so that the other tasks can be informed of errors
-        _prepare(info, env, command)
+        _prepare_task(info, env, command)
     except BootstrapProblem as err:
         problem = err
     part.prepared()
@@ -83,7 +83,7 @@ def _run(info: Info, signals: Signals) -> int:
     more, report, usage = part.outcome()
     outcome.update(more)
     task_files.write_marker(info, loop.final, status, outcome, report)
-    _outcome(outcome)
+    _log_outcome(outcome)
     if report and loop.final and info.task.get("record"):
         from submit_tf_job.container import job_report
 
@@ -91,7 +91,7 @@ def _run(info: Info, signals: Signals) -> int:
     return status
 
 
-def _part(info: Info, loop: Loop, command: TaskCommand) -> DecidingTask | OtherTask:
+def _leader_of_task(info: Info, loop: Loop, command: TaskCommand) -> DecidingTask | OtherTask:
     """Return the leader of this task, a `DecidingTask` or an `OtherTask`; only the modules that
     this one needs are imported.
     """
@@ -104,7 +104,7 @@ def _part(info: Info, loop: Loop, command: TaskCommand) -> DecidingTask | OtherT
     return other_task.OtherTask(info, loop, command)
 
 
-def _prepare(info: Info, env: dict[str, str], command: TaskCommand) -> None:
+def _prepare_task(info: Info, env: dict[str, str], command: TaskCommand) -> None:
     environment.require_image(info)
     if info.task.get("gpus") and info.roles[info.role]["gpus"]:
         from submit_tf_job.container import gpus
@@ -127,7 +127,7 @@ def _prepare(info: Info, env: dict[str, str], command: TaskCommand) -> None:
     command.reserved = ports.reserve_own(info, command.signals)
     if info.roles[info.role].get("ports"):
         command.serve(env)
-    _credentials(info, env, command)
+    _give_credentials(info, env, command)
     if info.task.get("data"):
         from submit_tf_job.container.data.task_data import Data
 
@@ -135,7 +135,7 @@ def _prepare(info: Info, env: dict[str, str], command: TaskCommand) -> None:
         command.data.prepare()
 
 
-def _credentials(info: Info, env: dict[str, str], command: TaskCommand) -> None:
+def _give_credentials(info: Info, env: dict[str, str], command: TaskCommand) -> None:
     """Give the program its HDFS credentials: delegation tokens, or a ticket of its own."""
     if not info.task.get("tokens"):
         return
@@ -176,11 +176,11 @@ def _repeat_outcome(info: Info, marker: Mapping[str, Any]) -> int:
     log(text % marker["exit"])
     if marker.get("report") and info.log_dir:
         task_files.write_json(os.path.join(info.log_dir, contract.REPORT_FILE), marker["report"])
-    _outcome(marker["outcome"])
+    _log_outcome(marker["outcome"])
     return int(marker["exit"])
 
 
-def _outcome(outcome: Mapping[str, Any]) -> None:
+def _log_outcome(outcome: Mapping[str, Any]) -> None:
     text = json.dumps(foreign.clean(outcome), separators=(",", ":"), sort_keys=True)
     with contextlib.suppress(OSError):
         os.write(2, (f"{contract.OUTCOME_MARK}{text}\n").encode("ascii"))

@@ -136,7 +136,7 @@ def with_environment(info: Info, tf_config: str) -> str:
     return json.dumps(dict(json.loads(tf_config), environment="cloud"), separators=(",", ":"))
 
 
-def _tony(info: Info) -> dict[str, str]:
+def _tony_variables(info: Info) -> dict[str, str]:
     cluster = {role: info.addresses(role) for role in info.counts}
     application = f"application_{info.application()}"
     values = {
@@ -163,12 +163,12 @@ def _tony(info: Info) -> dict[str, str]:
     return values
 
 
-def _submarine(info: Info) -> dict[str, str]:
+def _submarine_variables(info: Info) -> dict[str, str]:
     kind = "master" if info.role == "chief" else info.role
     return {"_TASK_TYPE": kind, "_TASK_INDEX": str(info.position)}
 
 
-def _hbox(info: Info) -> dict[str, str]:
+def _hbox_variables(info: Info) -> dict[str, str]:
     index = str(info.position)
     values = {"TF_ROLE": info.role, "TF_INDEX": index, "INDEX": index}
     cluster = tfconfig.cluster_counts(info.sizes, info.task["cluster_roles"])
@@ -180,7 +180,7 @@ def _hbox(info: Info) -> dict[str, str]:
 
 
 # --- how processes find one another: by the address of rank 0, the deciding task ------------------
-def _horovod(info: Info, rank: int, size: int) -> dict[str, str]:
+def _horovod_variables(info: Info, rank: int, size: int) -> dict[str, str]:
     """Return the variables that Horovod reads (gloo_context.cc); {} for a job of one process.
 
     Each task is one process with a host name of its own, because tasks on one node do not share
@@ -205,7 +205,7 @@ def _horovod(info: Info, rank: int, size: int) -> dict[str, str]:
     }
 
 
-def _torch(info: Info, rank: int, size: int) -> dict[str, str]:
+def _torch_variables(info: Info, rank: int, size: int) -> dict[str, str]:
     """Return the variables that torchrun reads (PET_...), and those that a program without torchrun
     reads.
 
@@ -237,7 +237,7 @@ def _torch(info: Info, rank: int, size: int) -> dict[str, str]:
     }
 
 
-def _jax(info: Info, rank: int, size: int) -> dict[str, str]:
+def _jax_variables(info: Info, rank: int, size: int) -> dict[str, str]:
     """Return the variables that JAX and Keras 3 read, and for the rest those of Kubeflow's Trainer.
 
     `jax.distributed.initialize()` reads the address (jax/_src/distributed.py of 0.10); the number
@@ -261,13 +261,13 @@ def _jax(info: Info, rank: int, size: int) -> dict[str, str]:
 
 # by a word of `variables`, or of the task description's `framework`
 SYSTEMS: dict[str, Callable[[Info], dict[str, str]]] = {
-    "tony": _tony,
-    "submarine": _submarine,
-    "hbox": _hbox,
+    "tony": _tony_variables,
+    "submarine": _submarine_variables,
+    "hbox": _hbox_variables,
 }
 # the same for tasks that train, with their rank and the number of ranks
 PROCESSES: dict[str, Callable[[Info, int, int], dict[str, str]]] = {
-    "horovod": _horovod,
-    "torch": _torch,
-    "jax": _jax,
+    "horovod": _horovod_variables,
+    "torch": _torch_variables,
+    "jax": _jax_variables,
 }

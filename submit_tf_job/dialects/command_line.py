@@ -36,7 +36,7 @@ COMMAND = "--command"  # the entry of what follows the flags, where that is the 
 _NOTHING, _VALUE, _VALUES, _PROPERTY = range(4)
 
 
-def _flags(dialect: Dialect) -> dict[str, int]:
+def _kinds_of_flags(dialect: Dialect) -> dict[str, int]:
     """Return the kind of value of each flag of a program, by the flag's name without hyphens."""
     flags = {}
     for key in (key for group in dialect.keys for row in group.rows for key in row.spellings):
@@ -105,9 +105,9 @@ class _Parser:
         while at < len(self.words):
             word = self.words[at]
             if word.startswith("-") and len(word.strip("-")) > 0:
-                at = self._flag(at)
+                at = self._read_flag(at)
             elif self.dialect.takes_command:
-                items = tuple(_text(word, at + i) for i, word in enumerate(self.words[at:]))
+                items = tuple(_text_scalar(word, at + i) for i, word in enumerate(self.words[at:]))
                 place = place_of(at)
                 self.entries[COMMAND] = Pair(COMMAND, place, Items(items, place))
                 break
@@ -123,7 +123,7 @@ class _Parser:
             self.entries[name] = Pair(name, place, Items(tuple(listed), place))
         return Table(tuple(self.entries.values()), place_of(begin))
 
-    def _flag(self, at: int) -> int:
+    def _read_flag(self, at: int) -> int:
         """Read a flag with its value; return the index behind it."""
         stated, equals, value = self.words[at].lstrip("-").partition("=")
         name = self.dialect.abbreviations.get(stated, stated)
@@ -131,7 +131,7 @@ class _Parser:
         following = at + 1
         takes = self.flags.get(name)
         if takes == _NOTHING:
-            self._put(flag, place, Scalar(ScalarKind.BOOLEAN, value.lower() or "true", place))
+            self._put_entry(flag, place, Scalar(ScalarKind.BOOLEAN, value.lower() or "true", place))
             return following
         known = takes is not None
         if not equals and following < len(self.words) and (known or not self._is_flag(following)):
@@ -141,7 +141,7 @@ class _Parser:
             self.fail(place, flag, "a value is missing")
             return following
         if known:
-            self._value(takes, flag, value, at)
+            self._read_value(takes, flag, value, at)
         else:
             near = closest(name, sorted(self.flags))
             meant = f"did you mean '{PREFIX}{near}'?" if near else "take it out"
@@ -151,8 +151,8 @@ class _Parser:
     def _is_flag(self, at: int) -> bool:
         return self.words[at].startswith("-")
 
-    def _value(self, takes: int | None, flag: str, value: str, at: int) -> None:
-        place, node = place_of(at), _text(value, at)
+    def _read_value(self, takes: int | None, flag: str, value: str, at: int) -> None:
+        place, node = place_of(at), _text_scalar(value, at)
         if takes == _VALUES:
             self.lists.setdefault(flag, []).append(node)
         elif takes == _PROPERTY:
@@ -160,11 +160,11 @@ class _Parser:
             if not separator or not key.strip():
                 self.fail(place, flag, f"expected NAME=VALUE, found {clip(value)}")
             else:
-                self._put(f"{flag} {key.strip()}", place, _text(text.strip(), at))
+                self._put_entry(f"{flag} {key.strip()}", place, _text_scalar(text.strip(), at))
         else:
-            self._put(flag, place, node)
+            self._put_entry(flag, place, node)
 
-    def _put(self, flag: str, place: Location, node: Scalar) -> None:
+    def _put_entry(self, flag: str, place: Location, node: Scalar) -> None:
         old = self.entries.get(flag)
         if old is not None and isinstance(old.value, Scalar) and old.value.text != node.text:
             message = f"given before, as {old.place.source}, with another value; leave one out"
@@ -172,7 +172,7 @@ class _Parser:
         self.entries[flag] = Pair(flag, place, node)
 
 
-def _text(text: str, at: int) -> Scalar:
+def _text_scalar(text: str, at: int) -> Scalar:
     return Scalar(ScalarKind.TEXT, text, place_of(at))
 
 
@@ -188,4 +188,4 @@ def parse(
     """
     if begin >= len(words):
         raise Unreadable(place_of(max(len(words) - 1, 0)), "there is no flag behind the program")
-    return _Parser(words, dialect, _flags(dialect), fail).run(begin)
+    return _Parser(words, dialect, _kinds_of_flags(dialect), fail).run(begin)

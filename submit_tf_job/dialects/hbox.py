@@ -153,7 +153,7 @@ class _HboxRole:
 def _read(root: At) -> None:
     job = _Flags(root)
     common.read_name(job.get("app-name"), root, "there is no --app-name")
-    roles = list(_roles(job))
+    roles = list(_job_roles(job))
     if not roles:
         root.fail("there is no task; say --worker-num 1")
         return
@@ -172,7 +172,7 @@ def _read(root: At) -> None:
     _read_board(job)
 
 
-def _roles(job: _Flags) -> Iterator[_HboxRole]:
+def _job_roles(job: _Flags) -> Iterator[_HboxRole]:
     asked_workers, asked_ps = job.get("worker-num"), job.get("ps-num")
     workers, servers = asked_workers.whole(default=1), asked_ps.whole()
     own, evaluator = job.get("chiefworker-memory"), job.is_true("tf-evaluator")
@@ -231,7 +231,7 @@ def _read_priority(job: _Flags) -> None:
 # --- files and data -------------------------------------------------------------------------------
 
 
-def _parts(at: At) -> Iterator[tuple[str, str, At]]:
+def _comma_parts(at: At) -> Iterator[tuple[str, str, At]]:
     """Iterate over a comma list of `SOURCE[#NAME]`."""
     for part in at.parts():
         source, _, name = part.partition("#")
@@ -241,13 +241,13 @@ def _parts(at: At) -> Iterator[tuple[str, str, At]]:
 
 def _read_files(job: _Flags) -> None:
     for flag in ("files", "archiveFiles"):
-        for source, name, at in _parts(job.get(flag)):
+        for source, name, at in _comma_parts(job.get(flag)):
             if not common.put_file("files", source, name, at, unpack=flag == "archiveFiles"):
                 at.fail(f"{clip(source)} is not a file of this host; say --cacheFile")
     for flag in ("cacheFile", "cacheArchive"):
-        for source, name, at in _parts(job.get(flag)):
-            variable = common.put_input(name, *_uri(source, at))
-            _link(job, variable, name, unpack=flag == "cacheArchive")
+        for source, name, at in _comma_parts(job.get(flag)):
+            variable = common.put_input(name, *_uri_of_source(source, at))
+            _link_file(job, variable, name, unpack=flag == "cacheArchive")
 
 
 def _read_data(job: _Flags) -> None:
@@ -265,30 +265,30 @@ def _read_data(job: _Flags) -> None:
     for at in (*each(job.root, "--input"), *each(job.root, "--s3input")):
         source, _, name = at.text().partition("#")
         name = name or common.base_name(source)
-        key = common.declare("inputs", name, *_uri(source, at))
+        key = common.declare("inputs", name, *_uri_of_source(source, at))
         at.put(f"inputs.{key}.shard", "files")
         if word == "DOWNLOAD":
             at.put(f"inputs.{key}.download", value=True)
-            _link(job, f"TFJOB_INPUT_{key.upper()}", name)
+            _link_file(job, f"TFJOB_INPUT_{key.upper()}", name)
     index = job.get("output-index")
     if index and index.text() not in ("0", "-1"):
         index.fail("only task 0 of the deciding role can store the output alone; say 0")
     for at in (*each(job.root, "--output"), *each(job.root, "--s3output")):
         source, _, name = at.text().partition("#")
-        key = common.declare("outputs", name or "output", *_uri(source, at))
+        key = common.declare("outputs", name or "output", *_uri_of_source(source, at))
         at.put(f"outputs.{key}.upload", value=True)
         if index.text() != "0":
             at.put(f"outputs.{key}.by", "all-that-write")
-        _link(job, f"TFJOB_OUTPUT_{key.upper()}", name or "output")
+        _link_file(job, f"TFJOB_OUTPUT_{key.upper()}", name or "output")
 
 
-def _uri(source: str, at: At) -> tuple[str, At, str]:
+def _uri_of_source(source: str, at: At) -> tuple[str, At, str]:
     """Return the URI of a source, its place, and the note about it."""
     note = "on the default file system, as there" if source.startswith("/") else ""
     return source if "://" in source else f"hdfs://{source}", at, note
 
 
-def _link(job: _Flags, variable: str, name: str, *, unpack: bool = False) -> None:
+def _link_file(job: _Flags, variable: str, name: str, *, unpack: bool = False) -> None:
     """Put the file that a variable names at a path of the working directory."""
     steps = " && ".join(common.link(variable, name, unpack=unpack))
     # A ps has no inputs and outputs.

@@ -124,7 +124,7 @@ def _read(root: At) -> None:
     carry(_SERVICE, values_of(root))
     if not root.get("name"):
         root.need("name", "name=NAME", "there is no name")
-    roles = _roles(root.get("components").items())
+    roles = _roles_of_components(root.get("components").items())
     if not roles:
         root.fail("there is no component with containers")
         return
@@ -148,16 +148,16 @@ def _read_kerberos(root: At) -> None:
         principal.put("kerberos.principal", principal.text())
 
 
-def _role(component: At) -> str:
+def _role_of_component(component: At) -> str:
     """Return the role of a component; "" for one without a name."""
     name = component.get("name").text()
     return _ROLES.get(name, name)
 
 
-def _roles(components: list[At]) -> dict[str, At]:
+def _roles_of_components(components: list[At]) -> dict[str, At]:
     roles: dict[str, At] = {}
     for at in components:
-        role, count = _role(at), at.get("number_of_containers")
+        role, count = _role_of_component(at), at.get("number_of_containers")
         if count.whole(default=1) == 0:
             at.note("the component has no containers and is left out")
             at.skip()
@@ -168,11 +168,11 @@ def _roles(components: list[At]) -> dict[str, At]:
             at.fail(f"{clip(role)} is there already, in {roles[role].path}")
         else:
             roles[role] = at
-            (count or at).put(f"roles.{role}.instances", _count(at))
+            (count or at).put(f"roles.{role}.instances", _instance_count(at))
     return roles
 
 
-def _count(at: At) -> int:
+def _instance_count(at: At) -> int:
     return at.get("number_of_containers").whole(default=1)
 
 
@@ -186,7 +186,7 @@ def _read_strategy(root: At, roles: dict[str, At]) -> tuple[Strategy, str | None
     deciding = marked[0] if marked else next((r for r in ("chief", "worker") if r in roles), None)
     if len(roles) == 1:
         deciding = next(iter(roles))
-    if set(roles) <= {"chief", "worker"} and sum(map(_count, roles.values())) == 1:
+    if set(roles) <= {"chief", "worker"} and sum(map(_instance_count, roles.values())) == 1:
         root.put("strategy", "single")
         return Strategy.SINGLE, deciding
     literal = [at for at in (root, *roles.values()) if at.find("configuration.env.TF_CONFIG")]
@@ -382,7 +382,7 @@ def _read_command_line(root: At) -> None:
         return
     root.reading.version = "YARN-8220"
     root.reading.translate(_YARNFILE, file)
-    roles = [role for item in file.get("components").items() if (role := _role(item))]
+    roles = [role for item in file.get("components").items() if (role := _role_of_component(item))]
     _read_flags(root, file, set(roles))
     gpu = root.get("--gpu")
     number = gpu.whole(default=-1)

@@ -90,10 +90,12 @@ def job_of_program(asked: RunOptions, base: Path, overrides: Sequence[str] = ())
         UsageError: An option or the program is missing or wrong.
         JobSpecError: An override is wrong.
     """
-    program = find_program(asked.command, base, _listed(asked.files, base))
+    program = find_program(asked.command, base, _real_paths(asked.files, base))
     notes = Diagnostics("run")
     tree = apply(
-        from_python(_spec(asked, program, base, overrides), Location("run")), overrides, notes
+        from_python(_spec_of_program(asked, program, base, overrides), Location("run")),
+        overrides,
+        notes,
     )
     if notes.problems:
         raise JobSpecError(notes.problems)
@@ -103,25 +105,25 @@ def job_of_program(asked: RunOptions, base: Path, overrides: Sequence[str] = ())
     return ProgramJob(write(tree, "Made by submit_tf_job run", ()), tree, said)
 
 
-def _spec(
+def _spec_of_program(
     asked: RunOptions, program: Program, base: Path, overrides: Sequence[str]
 ) -> dict[str, Any]:
-    inputs: dict[str, Any] = dict(map(_input, asked.data_uris))
+    inputs: dict[str, Any] = dict(map(_parse_input, asked.data_uris))
     for text in asked.data:
-        name, uri = _input(text)
+        name, uri = _parse_input(text)
         _refuse_local_data(text, uri, base)
         inputs[name] = {"uri": uri, "download": True}
-    strategy = asked.strategy or _strategy(asked, program)
+    strategy = asked.strategy or _chosen_strategy(asked, program)
     spec: dict[str, Any] = {
-        "name": asked.name or _name(program),
+        "name": asked.name or _name_of_program(program),
         "image": asked.image,
         "strategy": strategy,
         "command": program.command,
-        "files": [*_files(program, asked.files, base), *asked.files],
-        "env": {**dict(map(_variable, asked.env)), **program.env},
+        "files": [*_file_entries(program, asked.files, base), *asked.files],
+        "env": {**dict(map(_parse_variable, asked.env)), **program.env},
         "inputs": inputs,
-        "outputs": _outputs(asked, asked.name or _name(program)),
-        "roles": _roles(asked, strategy),
+        "outputs": _outputs_of_options(asked, asked.name or _name_of_program(program)),
+        "roles": _roles_of_options(asked, strategy),
     }
     if strategy == Strategy.CUSTOM.value:
         spec["deciding_role"] = "worker"
@@ -132,7 +134,7 @@ def _spec(
     return {key: value for key, value in spec.items() if value}
 
 
-def _strategy(asked: RunOptions, program: Program) -> str:
+def _chosen_strategy(asked: RunOptions, program: Program) -> str:
     if program.is_torchrun:
         return str(Strategy.TORCH.value)  # under another each task would train alone
     if asked.ps:
@@ -140,7 +142,7 @@ def _strategy(asked: RunOptions, program: Program) -> str:
     return str((Strategy.MULTI_WORKER if (asked.workers or 1) > 1 else Strategy.SINGLE).value)
 
 
-def _roles(asked: RunOptions, strategy: str) -> Mapping[str, Any]:
+def _roles_of_options(asked: RunOptions, strategy: str) -> Mapping[str, Any]:
     """Return the roles: under parameter-server and estimator a chief is added to the workers."""
     task = {"memory": asked.memory}
     counts = {"cpus": asked.cpus, "gpus": asked.gpus}
@@ -162,9 +164,9 @@ def _roles(asked: RunOptions, strategy: str) -> Mapping[str, Any]:
     return roles
 
 
-def _files(program: Program, given: Sequence[str], base: Path) -> list[Any]:
+def _file_entries(program: Program, given: Sequence[str], base: Path) -> list[Any]:
     """Return the program's files as entries of `files`, except those that --file gives."""
-    listed = _listed(given, base)
+    listed = _real_paths(given, base)
     found: list[Any] = []
     for path, name in sorted(program.files.items(), key=lambda item: item[1]):
         real = os.path.realpath(path)
@@ -180,7 +182,7 @@ def _files(program: Program, given: Sequence[str], base: Path) -> list[Any]:
     return found
 
 
-def _listed(given: Sequence[str], base: Path) -> set[str]:
+def _real_paths(given: Sequence[str], base: Path) -> set[str]:
     return {
         os.path.realpath(base / match)
         for file in given
@@ -188,20 +190,20 @@ def _listed(given: Sequence[str], base: Path) -> set[str]:
     }
 
 
-def _name(program: Program) -> str:
+def _name_of_program(program: Program) -> str:
     first = program.words[0].split()[0]
     name = as_label(program.name or posixpath.basename(first))[:_LONGEST_NAME].strip("-")
     return name if name[:1].isalpha() else f"job-{name}".rstrip("-")
 
 
-def _variable(text: str) -> tuple[str, str]:
+def _parse_variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise UsageError(f"--env takes NAME=VALUE, not {clip(text)}")
     return name, value
 
 
-def _input(text: str) -> tuple[str, str]:
+def _parse_input(text: str) -> tuple[str, str]:
     """Return an input's name, by default its last part without ending, and its URI."""
     if named := re.match(r"([a-z][a-z0-9_]*)=", text):
         return named[1], text[named.end() :]
@@ -210,19 +212,23 @@ def _input(text: str) -> tuple[str, str]:
     return (name if name[:1].isalpha() else "data"), text
 
 
-def _outputs(asked: RunOptions, job: str) -> dict[str, dict[str, Any]]:
+def _outputs_of_options(asked: RunOptions, job: str) -> dict[str, dict[str, Any]]:
     """Return the outputs of --store, and that of --keep, which may be one of them (`kept`)."""
     found: dict[str, dict[str, Any]] = {}
     for text in asked.outputs:
-        name, uri = _input(text) if re.search(r"=|://", text) else (text, _place(asked, job, text))
+        name, uri = (
+            _parse_input(text)
+            if re.search(r"=|://", text)
+            else (text, _place_of_output(asked, job, text))
+        )
         found[name] = {"uri": uri, "upload": True}
     if asked.keep:
-        place = "" if _KEPT in found else _place(asked, job, _KEPT)
+        place = "" if _KEPT in found else _place_of_output(asked, job, _KEPT)
         found.setdefault(_KEPT, {"uri": place, "upload": True})["collect"] = [*asked.keep]
     return found
 
 
-def _place(asked: RunOptions, job: str, output: str) -> str:
+def _place_of_output(asked: RunOptions, job: str, output: str) -> str:
     """Return the URI of an output that states none.
 
     Raises:
@@ -289,7 +295,7 @@ def _output_notes(tree: Table) -> Iterator[str]:
 
 def by_option(error: JobSpecError, asked: RunOptions) -> JobSpecError:
     """Return the error with the options of `run` instead of lines: the user has written no file."""
-    uris = "|".join(_input(text)[0] for text in asked.data_uris)
+    uris = "|".join(_parse_input(text)[0] for text in asked.data_uris)
     known = ((rf"inputs\.({uris})(\..*)?", "--data-uri"), *_OPTIONS)
     problems: dict[tuple[str, str], Problem] = {}
     for problem in error.problems:

@@ -109,14 +109,14 @@ def _content_of_keytab(written: str, at: Where, host: Host, principal: str | Non
         return None
     if host.base is None:
         return at.fail("keytabs of this host are not read here; put it on HDFS, or on every node")
-    content = _secret(at, written, host.base / written)
+    content = _read_keytab(at, written, host.base / written)
     if content is None:
         return None
     why = keytab.find_problem(content, principal) if principal else ""
     return at.fail(f"{clip(written)} cannot be used: {why}") if why else content
 
 
-def _secret(at: Where, shown: str, path: Path) -> bytes | None:
+def _read_keytab(at: Where, shown: str, path: Path) -> bytes | None:
     """Return a keytab of this host; check the mode of the file that is read."""
     try:
         with open_input(path) as file:
@@ -124,7 +124,7 @@ def _secret(at: Where, shown: str, path: Path) -> bytes | None:
             content = file.read(keytab.LONGEST + 1)
     except FileNotFoundError:
         return at.fail(
-            f"{clip(shown)}: no such file on this host ({_whole(path)}); "
+            f"{clip(shown)}: no such file on this host ({_absolute_path(path)}); "
             "for one on HDFS write hdfs:///path, for one on every node file:///path"
         )
     except (OSError, ValueError) as error:  # also a NUL in the path
@@ -133,14 +133,14 @@ def _secret(at: Where, shown: str, path: Path) -> bytes | None:
     if mode & 0o077:
         return at.fail(
             f"{clip(shown)}: others can read or change it (mode {mode:04o}), and every "
-            f"reader can log in as its principal; chmod 600 {_whole(path)}"
+            f"reader can log in as its principal; chmod 600 {_absolute_path(path)}"
         )
     if len(content) > keytab.LONGEST:
         return at.fail(f"{clip(shown)}: larger than {keytab.LONGEST // 1024} KiB; no keytab is")
     return content
 
 
-def _whole(path: Path) -> str:
+def _absolute_path(path: Path) -> str:
     """Return an absolute path, quoted if it has characters that a terminal interprets."""
     text = str(path.absolute())
     return text if text.isprintable() else clip(text)
@@ -153,7 +153,7 @@ def _krb5_conf(values: Mapping[str, Any], at: Where, host: Host) -> Krb5Conf | N
     here = host.krb5_conf and host.base is not None
     if "krb5_conf" not in values:
         at.notes.default(at.member("krb5_conf").path)
-        return _inline(at, host) if here else Krb5Conf()
+        return _inline_krb5_conf(at, host) if here else Krb5Conf()
     conf = values["krb5_conf"]
     if conf is None:
         return None
@@ -168,18 +168,18 @@ def _krb5_conf(values: Mapping[str, Any], at: Where, host: Host) -> Krb5Conf | N
             "nodes, or none",
             "krb5_conf",
         )
-    return _inline(at.member("krb5_conf"), host)
+    return _inline_krb5_conf(at.member("krb5_conf"), host)
 
 
-def _inline(at: Where, host: Host) -> Krb5Conf | None:
+def _inline_krb5_conf(at: Where, host: Host) -> Krb5Conf | None:
     try:
-        return Krb5Conf("inline", content=_gather(host.krb5_conf))
+        return Krb5Conf("inline", content=_merged_krb5_conf(host.krb5_conf))
     except (OSError, ValueError) as error:
         why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         return at.fail(f"krb5.conf of this host cannot be sent: {why}; krb5_conf can say otherwise")
 
 
-def _gather(paths: Iterable[Path]) -> bytes:
+def _merged_krb5_conf(paths: Iterable[Path]) -> bytes:
     """Return one krb5.conf, or several merged, in the order of KRB5_CONFIG: the first value wins.
 
     A container has none of the directories that a host's krb5.conf includes, and MIT's library
@@ -189,7 +189,7 @@ def _gather(paths: Iterable[Path]) -> bytes:
         OSError: A file cannot be read.
         ValueError: The files are too large, include each other, or are not text.
     """
-    content = "".join(f"{line}\n" for path in paths for line in _lines(path, 0)).encode()
+    content = "".join(f"{line}\n" for path in paths for line in _krb5_lines(path, 0)).encode()
     if len(content) > _MAX_BYTES:
         raise ValueError(
             f"with what it includes it has {len(content)} bytes; the most is {_MAX_BYTES}"
@@ -197,7 +197,7 @@ def _gather(paths: Iterable[Path]) -> bytes:
     return content
 
 
-def _lines(path: Path, level: int) -> Iterator[str]:
+def _krb5_lines(path: Path, level: int) -> Iterator[str]:
     if level > _MAX_LEVELS:
         raise ValueError(f"{path} is included more than {_MAX_LEVELS} levels deep")
     section = ""
@@ -207,8 +207,8 @@ def _lines(path: Path, level: int) -> Iterator[str]:
             continue
         found = _INCLUDE.fullmatch(line)
         if found:
-            for included in _included(found[1], Path(found[2])):
-                yield from _lines(included, level + 1)
+            for included in _included_files(found[1], Path(found[2])):
+                yield from _krb5_lines(included, level + 1)
             if section:  # the included file may end in another section
                 yield section
             continue
@@ -217,7 +217,7 @@ def _lines(path: Path, level: int) -> Iterator[str]:
         yield line
 
 
-def _included(word: str, path: Path) -> list[Path]:
+def _included_files(word: str, path: Path) -> list[Path]:
     if word == "include":
         return [path]
     return sorted(
@@ -250,9 +250,9 @@ def read_python(
                 f"environment is a whole Python of its own; it does not go with "
                 f"{' and '.join(others)}"
             )
-        packages = _environment(values["environment"], at.member("environment"), shipper)
+        packages = _packed_environment(values["environment"], at.member("environment"), shipper)
     elif bundled:
-        packages = _bundled(values, at, shipper, version)
+        packages = _bundled_wheels(values, at, shipper, version)
     elif version:
         return at.fail("version says what packages are for; add requirements, wheels or project")
     else:
@@ -260,7 +260,7 @@ def read_python(
     return None if packages is None else Python(interpreter, packages)
 
 
-def _environment(src: str | None, at: Where, shipper: Shipper) -> Packages | None:
+def _packed_environment(src: str | None, at: Where, shipper: Shipper) -> Packages | None:
     file = shipper.find(src, at) if src else None
     if file is None:
         return None
@@ -276,7 +276,7 @@ def _environment(src: str | None, at: Where, shipper: Shipper) -> Packages | Non
     return Packages(PackageKind.ENVIRONMENT, file)
 
 
-def _wheels(
+def _all_wheels(
     values: Mapping[str, Any], at: Where, shipper: Shipper, version: str
 ) -> list[HostFile] | None:
     lists: list[list[HostFile] | None] = []
@@ -286,11 +286,11 @@ def _wheels(
         lists.append(shipper.project(values, at))
     if "requirements" in values:
         where = at.member("requirements")
-        lists.append(_requirements(values["requirements"], where, shipper, version))
+        lists.append(_required_wheels(values["requirements"], where, shipper, version))
     return None if None in lists else [file for found in lists for file in found or ()]
 
 
-def _requirements(
+def _required_wheels(
     src: str | None, at: Where, shipper: Shipper, version: str
 ) -> list[HostFile] | None:
     from submit_tf_job.jobspec import wheels
@@ -310,13 +310,13 @@ def _requirements(
         return at.fail(f"{clip(file.path.name)} does not resolve for Python {version}: {error}")
 
 
-def _bundled(
+def _bundled_wheels(
     values: Mapping[str, Any], at: Where, shipper: Shipper, version: str
 ) -> Packages | None:
     # imported here: zipfile and subprocess would slow down every start
     from submit_tf_job.jobspec import wheels
 
-    found = _wheels(values, at, shipper, version or wheels.HOST_VERSION)
+    found = _all_wheels(values, at, shipper, version or wheels.HOST_VERSION)
     if found is None:
         return None
     bound = {needs for file in found if (needs := wheels.needs(file.path.name))}

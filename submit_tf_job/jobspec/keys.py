@@ -95,7 +95,7 @@ _INIT = "write a job spec instead: `submit_tf_job init` shows one"
 # --- the small mappings ---
 
 
-def _placement(values: dict[str, Any]) -> Placement:
+def _make_placement(values: dict[str, Any]) -> Placement:
     spread, together = values.get("spread"), values.get("together")
     if spread and together and (spread, together) != ("node", "rack"):
         raise ValueError(
@@ -131,7 +131,7 @@ PLACEMENT = Keys(
 )
 
 
-def _restart(values: dict[str, Any]) -> tuple[Restart, int] | None:
+def _make_restart(values: dict[str, Any]) -> tuple[Restart, int] | None:
     policy, most = values["policy"], values.get("max")
     if policy is None:
         return None
@@ -157,7 +157,7 @@ RESTART = Keys(
 )
 
 
-def _retries(values: dict[str, Any]) -> Retries | None:
+def _make_retries(values: dict[str, Any]) -> Retries | None:
     found = Retries(**good_members(values))
     if found.memory and not found.max:
         raise ValueError("memory submits the job again at most `max` times; say max: 1 or more")
@@ -188,7 +188,7 @@ RETRIES = Keys(
 )
 
 
-def _stall(values: dict[str, Any]) -> Stall | None:
+def _make_stall(values: dict[str, Any]) -> Stall | None:
     then = values.get("then") or OnStall.WARN
     return Stall(values["after"], then) if values.get("after") else None
 
@@ -329,7 +329,7 @@ INPUT = Keys(
 _OF_UPLOADS = ("by", "on_failure", "on_retry", "overwrite", "collect")
 
 
-def _output(values: dict[str, Any]) -> dict[str, Any]:
+def _make_output(values: dict[str, Any]) -> dict[str, Any]:
     for key in _OF_UPLOADS:
         if key in values and values.get("upload", False) is False:
             raise ValueError(
@@ -555,7 +555,7 @@ SHAPE = Keys("a mapping such as {cpus: 8, memory: 32Gi, gpus: 1}", [key._replace
     default=None) for key in (_CPUS, _MEMORY, _GPUS, _GPU_RESOURCE)])
 
 
-def _instances(values: dict[str, Any]) -> tuple[int, Elastic | None] | None:
+def _make_instances(values: dict[str, Any]) -> tuple[int, Elastic | None] | None:
     most, least = values["max"], values.get("min", values["max"])
     if most is None or least is None:
         return None
@@ -580,7 +580,7 @@ INSTANCES = Keys(
     ],
 )
 _ROLE_ROWS = (
-    Key("instances", group(INSTANCES, _instances, short="max",
+    Key("instances", group(INSTANCES, _make_instances, short="max",
         shown="`4`, or `{min: 2, max: 8}`", expected=f"a whole number or {INSTANCES.expected}"),
         "Number of tasks; with `min` the training starts with fewer, see "
         "[elastic roles](#elastic-roles).", (4, {"min": 2, "max": 8}), default=1,
@@ -607,7 +607,7 @@ _ROLE_ROWS = (
         "values come first.",
         ("big",), more="See [settings](#what-the-settings-add).", words="flavor profile"),
     *SHARED.values(),
-    Key("placement", group(PLACEMENT, _placement), "Where YARN puts the tasks of the role.",
+    Key("placement", group(PLACEMENT, _make_placement), "Where YARN puts the tasks of the role.",
         ({"spread": "node"},), more="See below.", words="affinity constraints placement_policy"),
     Key("after", list_of(_LABEL, "a list of roles such as [data]", empty="name a role, or leave "
         "after out", or_one=True), "The roles after which the commands of this one start: after "
@@ -616,7 +616,7 @@ _ROLE_ROWS = (
         more="All containers are there at once: it orders commands, and saves no resources. See "
         "[order](#order).",
         words="depends_on dependencies"),
-    Key("restart", group(RESTART, _restart, short="policy",
+    Key("restart", group(RESTART, _make_restart, short="policy",
         shown="`never`, `on-failure`, or `{policy: on-failure, max: 3}`"),
         "Whether a failed task is started again. Not for the deciding role, for the tasks of "
         "multi-worker, or for ps.", ("on-failure", {"policy": "on-failure", "max": 10}),
@@ -649,11 +649,11 @@ _AT_MOST_ONE = {"allOf": [_ROLE.reference, {"properties": {"instances": {"maximu
 _TOO_MUCH_DATA = "more than 50; put what belongs together into one directory"
 
 
-def _inputs(members: dict[str, dict[str, Any]]) -> tuple[Input, ...]:
+def _make_inputs(members: dict[str, dict[str, Any]]) -> tuple[Input, ...]:
     return tuple(Input(name, **values) for name, values in good_members(members).items())
 
 
-def _outputs(members: dict[str, dict[str, Any]]) -> tuple[Output, ...]:
+def _make_outputs(members: dict[str, dict[str, Any]]) -> tuple[Output, ...]:
     return tuple(Output(name, **values) for name, values in good_members(members).items())
 
 
@@ -756,16 +756,16 @@ _JOB_ROWS = (
         more="See [Hadoop](#hadoop-and-kerberos)."),
     Key("inputs", map_of(group(INPUT, short="uri"),
         "a mapping of names to URIs, as in {data: hdfs:///data/train}", names=_DATA_NAME,
-        most=50, too_many=_TOO_MUCH_DATA, make=_inputs, shown="mapping"),
+        most=50, too_many=_TOO_MUCH_DATA, make=_make_inputs, shown="mapping"),
         "Data that the job reads: checked before the job is submitted; the program finds it by "
         "`TFJOB_INPUT_<NAME>`.",
         ({"data": "hdfs:///data/train"},
          {"data": {"uri": "hdfs:///data/*.tfrecord", "shard": "files", "download": True}}),
         more="See [data.md](data.md#inputs).", otherwise="`{}`", words="datasets input_data",
         of_site=False),
-    Key("outputs", map_of(group(OUTPUT, _output, short="uri"),
+    Key("outputs", map_of(group(OUTPUT, _make_output, short="uri"),
         "a mapping of names to URIs, as in {model: hdfs:///models/mnist}", names=_DATA_NAME,
-        most=50, too_many=_TOO_MUCH_DATA, make=_outputs, shown="mapping"),
+        most=50, too_many=_TOO_MUCH_DATA, make=_make_outputs, shown="mapping"),
         "Data that the job writes: its location is checked before the job is submitted; the "
         "program finds it by `TFJOB_OUTPUT_<NAME>`.",
         ({"model": "hdfs:///models/mnist"},
@@ -832,14 +832,14 @@ _JOB_ROWS = (
         ("legacy",), default="installed",
         more="Keras 3 does not train under `multi-worker` and `parameter-server`; see "
         "[frameworks.md](frameworks.md#keras-3)."),
-    Key("retries", group(RETRIES, _retries, short="max",
+    Key("retries", group(RETRIES, _make_retries, short="max",
         shown="`3`, or `{max: 3, on: [lost]}`", expected=f"a whole number or {RETRIES.expected}"),
         "How often all tasks start again in their containers after a failure that is not the "
         "program's own. Tasks whose container is lost get another one.",
         (3, {"max": 3, "on": ["lost", 42]}), otherwise="never",
         more="See [retries](#retries-of-the-whole-training).", words="attempts backoff_limit "
         "max_restarts retry"),
-    Key("stall_timeout", group(STALL, _stall, short="after",
+    Key("stall_timeout", group(STALL, _make_stall, short="after",
         shown="`20m`, or `{after: 20m, then: fail}`"),
         "A training stands still when no task that trains has printed anything, reported a step "
         "or used CPU time for this long. The deciding task then takes the stacks of all tasks, and "

@@ -52,7 +52,7 @@ def _dockerd_health(state: SandboxState) -> None:
         raise NotWell(str(problem)) from None
 
 
-def _bean(state: SandboxState, purpose: str, name: str) -> Mapping[str, object]:
+def _jmx_bean(state: SandboxState, purpose: str, name: str) -> Mapping[str, object]:
     url = f"http://{state.hdfs_host}:{state.ports[purpose]}/jmx?qry={name}"
     beans = get_json(url, state).get("beans")
     if not isinstance(beans, list) or not beans or not isinstance(beans[0], dict):
@@ -61,7 +61,7 @@ def _bean(state: SandboxState, purpose: str, name: str) -> Mapping[str, object]:
 
 
 def _namenode_health(state: SandboxState) -> None:
-    info = _bean(state, "namenode_http", "Hadoop:service=NameNode,name=NameNodeInfo")
+    info = _jmx_bean(state, "namenode_http", "Hadoop:service=NameNode,name=NameNodeInfo")
     if info.get("Safemode") != "":
         raise NotWell(str(info.get("Safemode")))
     url = f"{state.namenode_url}/webhdfs/v1/?op=GETFILESTATUS&user.name={state.user}"
@@ -71,7 +71,7 @@ def _namenode_health(state: SandboxState) -> None:
 
 
 def _datanode_health(state: SandboxState) -> None:
-    info = _bean(state, "datanode_http", "Hadoop:service=DataNode,name=DataNodeInfo")
+    info = _jmx_bean(state, "datanode_http", "Hadoop:service=DataNode,name=DataNodeInfo")
     actors = json.loads(str(info.get("BPServiceActorInfo") or "[]"))
     if not any(
         actor.get("ActorState") == "RUNNING" and int(actor.get("LastHeartbeat", 99)) < 10
@@ -87,7 +87,7 @@ def _ha_state(state: SandboxState, url: str) -> str:
     return str(info["haState"])
 
 
-def _role(state: SandboxState, url: str) -> str:
+def _ha_role(state: SandboxState, url: str) -> str:
     try:
         return _ha_state(state, url)
     except NotWell as problem:
@@ -102,17 +102,17 @@ def _rm_health(number: int, state: SandboxState) -> None:
     role = _ha_state(state, url)
     if role == "ACTIVE":
         get_json(f"{url}/app/v1/services/version", state)
-    other_leads = state.ha and _role(state, state.rm_urls[1 - number]) == "ACTIVE"
+    other_leads = state.ha and _ha_role(state, state.rm_urls[1 - number]) == "ACTIVE"
     if (role == "ACTIVE") == other_leads:
         raise NotWell(f"it is {role}, and {'two are' if other_leads else 'none is'} ACTIVE")
 
 
 def _nm_health(node: int, state: SandboxState) -> None:
-    if problem := _unhealthy(node, state):
+    if problem := _unhealthy_reason(node, state):
         raise NotWell(f"it calls itself unhealthy: {problem}")
 
 
-def _unhealthy(node: int, state: SandboxState) -> str:
+def _unhealthy_reason(node: int, state: SandboxState) -> str:
     """Return the reason for which a NodeManager calls its node unhealthy; "" if it is healthy."""
     info = get_json(f"{state.nm_urls[node - 1]}/ws/v1/node/info", state)["nodeInfo"]
     return "" if info.get("nodeHealthy") else str(info.get("healthReport") or None)
@@ -121,7 +121,7 @@ def _unhealthy(node: int, state: SandboxState) -> str:
 def _zookeeper_health(state: SandboxState) -> None:
     """Check ZooKeeper's health with its command `ruok`."""
     port = state.ports["zookeeper"]
-    with _connection(("127.0.0.1", port)) as connection:
+    with _open_connection(("127.0.0.1", port)) as connection:
         connection.sendall(b"ruok")
         answer = connection.recv(16)
     if answer != b"imok":
@@ -131,12 +131,12 @@ def _zookeeper_health(state: SandboxState) -> None:
 def _kdc_health(state: SandboxState) -> None:
     """Check that the KDC accepts connections."""
     host, _, port = state.kdc_address.partition(":")
-    with _connection((host, int(port))):
+    with _open_connection((host, int(port))):
         pass
 
 
 @contextlib.contextmanager
-def _connection(address: tuple[str, int]) -> Iterator[socket.socket]:
+def _open_connection(address: tuple[str, int]) -> Iterator[socket.socket]:
     try:
         with socket.create_connection(address, timeout=_ANSWER_S) as connection:
             yield connection
@@ -238,7 +238,7 @@ def check_registered(name: str, state: SandboxState) -> None:
     Raises:
         NotWell: It is missing, or a NodeManager of another sandbox is registered.
     """
-    found = get_json(f"{_active(state)}/ws/v1/cluster/nodes", state)
+    found = get_json(f"{_active_url(state)}/ws/v1/cluster/nodes", state)
     nodes = (found.get("nodes") or {}).get("node") or []
     running = {node.get("id") for node in nodes if node.get("state") == "RUNNING"}
     if state.node_ids[state.nodemanagers[name] - 1] not in running:
@@ -247,9 +247,9 @@ def check_registered(name: str, state: SandboxState) -> None:
         raise NotWell(f"a foreign NodeManager, {other}, has joined the ResourceManager")
 
 
-def _active(state: SandboxState) -> str:
+def _active_url(state: SandboxState) -> str:
     return next(
-        (url for url in state.rm_urls if not state.ha or _role(state, url) == "ACTIVE"),
+        (url for url in state.rm_urls if not state.ha or _ha_role(state, url) == "ACTIVE"),
         state.rm_urls[0],
     )
 
@@ -262,6 +262,6 @@ def gave_up(state: SandboxState) -> list[str]:
     found = []
     for name, node in state.nodemanagers.items() if state.docker else ():
         with suppress(NotWell, KeyError):
-            if state.is_alive(name) and "unrecoverable exception" in _unhealthy(node, state):
+            if state.is_alive(name) and "unrecoverable exception" in _unhealthy_reason(node, state):
                 found.append(name)
     return found

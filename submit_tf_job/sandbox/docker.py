@@ -152,7 +152,7 @@ def nodemanager(state: SandboxState, node: int = 1) -> dict[str, str]:
         "yarn.nodemanager.log-dirs": str(layout.of_node(node, "nm-log", exposed=True)),
         "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.LinuxContainerExecutor",  # noqa: E501
         f"{_LINUX}.path": state.executor or str(layout.executor),
-        f"{_LINUX}.group": _group(state),
+        f"{_LINUX}.group": _executor_group(state),
         f"{_LINUX}.nonsecure-mode.limit-users": "true",
         f"{_LINUX}.nonsecure-mode.local-user": RUN_AS,
         "yarn.nodemanager.runtime.linux.allowed-runtimes": "default,docker",
@@ -163,11 +163,11 @@ def nodemanager(state: SandboxState, node: int = 1) -> dict[str, str]:
         f"{_DOCKER}.delayed-removal.allowed": "true",
         # The localizer of the ApplicationMaster is a separate JVM.
         "yarn.nodemanager.container-localizer.java.opts": "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",  # noqa: E501
-        **_gpus(state),
+        **_gpu_properties(state),
     }
 
 
-def _gpus(state: SandboxState) -> dict[str, str]:
+def _gpu_properties(state: SandboxState) -> dict[str, str]:
     if not state.gpus:
         return {}
     return {
@@ -189,7 +189,7 @@ def resource_files(state: SandboxState) -> dict[str, dict[str, str]]:
     return {"resource-types.xml": {"yarn.resource-types": GPU}} if state.gpus else {}
 
 
-def _group(state: SandboxState) -> str:
+def _executor_group(state: SandboxState) -> str:
     """Return the group of the container-executor, which Hadoop's own requires of its binary."""
     number = Path(state.executor).stat().st_gid if state.executor else os.getegid()
     try:
@@ -210,7 +210,7 @@ def write_programs(state: SandboxState, environ: Mapping[str, str]) -> None:
     """
     layout = state.layout
     layout.programs.mkdir(exist_ok=True)
-    (layout.conf / "container-executor.cfg").write_text(_configuration(state))
+    (layout.conf / "container-executor.cfg").write_text(_executor_configuration(state))
     if state.executor:
         _check_setup(state, environ)
     else:
@@ -219,14 +219,14 @@ def write_programs(state: SandboxState, environ: Mapping[str, str]) -> None:
         )
         layout.executor.chmod(0o755)
         layout.executor.with_name("container-executor.json").write_text(
-            json.dumps(_settings(state, environ), indent=1)
+            json.dumps(_executor_settings(state, environ), indent=1)
         )
     if state.gpus:
         runc = shutil.which("runc", path=path_with_sbin(environ))
         smi, runtime = layout.programs / "gpu/nvidia-smi", layout.programs / "nvidia-runtime"
         smi.parent.mkdir(exist_ok=True)
         smi.write_text(
-            _SMI.format(xml=_discovered(state.gpus), all=",".join(map(str, range(state.gpus))))
+            _SMI.format(xml=_nvidia_output(state.gpus), all=",".join(map(str, range(state.gpus))))
         )
         runtime.write_text(
             f"#!{Path(sys.executable).resolve()} -IS\n{_RUNTIME.format(runc=runc, smi=str(smi))}"
@@ -235,7 +235,7 @@ def write_programs(state: SandboxState, environ: Mapping[str, str]) -> None:
             program.chmod(0o755)
 
 
-def _settings(state: SandboxState, environ: Mapping[str, str]) -> dict[str, object]:
+def _executor_settings(state: SandboxState, environ: Mapping[str, str]) -> dict[str, object]:
     why = "containers run as another user by it"
     setpriv = find_program("setpriv", environ, why, "install util-linux")
     # Prefer the CLI at Docker's default path: another one on PATH may use an API version that is
@@ -245,14 +245,14 @@ def _settings(state: SandboxState, environ: Mapping[str, str]) -> dict[str, obje
         "docker": [cli, "-H", state.engine.host, "--config", str(state.layout.programs / "cli")],
         "setpriv": setpriv,
         "group": os.getegid(),
-        "roots": _written(state),
+        "roots": _written_directories(state),
         "configuration": str(state.layout.conf / "container-executor.cfg"),
         "untrusted": [UNTRUSTED],
         "gpus": state.gpus > 0,
     }
 
 
-def _written(state: SandboxState) -> list[str]:
+def _written_directories(state: SandboxState) -> list[str]:
     """Return the directories that NodeManagers write to, as containers see them."""
     return [
         str(state.layout.of_node(node, name, exposed=True))
@@ -270,7 +270,7 @@ def allowed_mounts(state: SandboxState) -> tuple[list[str], list[str]]:
         if directory not in outputs
     ]
     read_only += [path for path in ("/etc/passwd", "/etc/group") if Path(path).exists()]
-    writable = _written(state)
+    writable = _written_directories(state)
     for mount in state.mounts:
         source, _, mode = mount.partition(":")
         target = writable if mode == "rw" else read_only
@@ -278,14 +278,14 @@ def allowed_mounts(state: SandboxState) -> tuple[list[str], list[str]]:
     return read_only, writable
 
 
-def _configuration(state: SandboxState) -> str:
+def _executor_configuration(state: SandboxState) -> str:
     """Write container-executor.cfg; Hadoop's container-executor reads it from the directory that
     was compiled into it.
     """
     read_only, writable = allowed_mounts(state)
     # With the default of 10 the end of a container is reported 30 s late; with 0 every failure
     # becomes a success: hadoop-facts.md#retries-of-docker-inspect
-    text = f"""yarn.nodemanager.linux-container-executor.group={_group(state)}
+    text = f"""yarn.nodemanager.linux-container-executor.group={_executor_group(state)}
 min.user.id=1000
 banned.users=hdfs,yarn,mapred,bin
 allowed.system.users={RUN_AS}
@@ -361,7 +361,7 @@ os.execv({runc!r}, [{runc!r}, *words])
 """
 
 
-def _discovered(count: int) -> str:
+def _nvidia_output(count: int) -> str:
     """Return the output of nvidia-smi for `count` GPUs, with the fields that Hadoop reads."""
     rows = "".join(
         f"""  <gpu id="0000:0{number}:00.0">

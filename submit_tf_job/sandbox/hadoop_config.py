@@ -111,13 +111,13 @@ def daemon_files(daemon: str, state: SandboxState) -> dict[str, str]:
         "yarn-site.xml": yarn,
         **hardening.ssl_files(state),
         **docker.resource_files(state),
-        "capacity-scheduler.xml": _scheduler(state),
+        "capacity-scheduler.xml": _scheduler_properties(state),
     }
     for name, properties in hardening.kerberos_files(state).items():
         files[name] |= properties
     return {
-        **{name: _xml(properties) for name, properties in files.items()},
-        "zoo.cfg": _zookeeper(state),
+        **{name: _xml_of(properties) for name, properties in files.items()},
+        "zoo.cfg": _zookeeper_config(state),
         "log4j.properties": _LOG4J,
         "yarnservice-log4j.properties": _AM_LOG4J,
     }
@@ -126,9 +126,9 @@ def daemon_files(daemon: str, state: SandboxState) -> dict[str, str]:
 def client_files(state: SandboxState) -> dict[str, str]:
     """Return the files that a client needs, and no others: a job spec may contain them inline."""
     return {
-        "core-site.xml": _xml(_core_client(state)),
-        "hdfs-site.xml": _xml(_hdfs_client(state)),
-        "yarn-site.xml": _xml(_yarn_client(state)),
+        "core-site.xml": _xml_of(_core_client(state)),
+        "hdfs-site.xml": _xml_of(_hdfs_client(state)),
+        "yarn-site.xml": _xml_of(_yarn_client(state)),
     }
 
 
@@ -144,7 +144,7 @@ def resolv_conf(state: SandboxState, host: str) -> str:
     return "\n".join([f"nameserver {state.dns_address}", *kept]) + "\n"
 
 
-def _xml(properties: Mapping[str, str]) -> str:
+def _xml_of(properties: Mapping[str, str]) -> str:
     rows = "".join(
         f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
         for name, value in properties.items()
@@ -152,7 +152,7 @@ def _xml(properties: Mapping[str, str]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<configuration>\n{rows}</configuration>\n'
 
 
-def _quick(state: SandboxState, properties: Mapping[str, str]) -> Mapping[str, str]:
+def _unless_defaults(state: SandboxState, properties: Mapping[str, str]) -> Mapping[str, str]:
     return {} if state.default_timeouts else properties
 
 
@@ -197,7 +197,7 @@ def _core_daemons(state: SandboxState) -> dict[str, str]:
         # A killed ResourceManager is replaced when its session expires.
         "hadoop.zk.timeout-ms": "4000" if state.ha else "10000",
         "ipc.client.connect.max.retries": "10",
-        **_quick(state, _QUICK_CORE),
+        **_unless_defaults(state, _QUICK_CORE),
     }
 
 
@@ -264,7 +264,7 @@ def _yarn_rm(state: SandboxState) -> dict[str, str]:
         # The default of 30 s delays the first NodeManager, and all after a restart of the
         # ResourceManager.
         "yarn.resourcemanager.connect.retry-interval.ms": "500" if state.ha else "1000",
-        **_quick(state, _QUICK_YARN),
+        **_unless_defaults(state, _QUICK_YARN),
         # Hadoop's default refuses `placement`; a single node has nothing to choose.
         **({} if state.nodes == 1 else {_PLACEMENT: "scheduler"}),
         "yarn.timeline-service.enabled": "false",
@@ -329,7 +329,7 @@ def _yarn_services(state: SandboxState) -> dict[str, str]:
     return properties
 
 
-def _scheduler(state: SandboxState) -> dict[str, str]:
+def _scheduler_properties(state: SandboxState) -> dict[str, str]:
     root = "yarn.scheduler.capacity.root"
     properties = {
         # With the default of 0.1 the second service stays ACCEPTED for ever; with 1.0 the
@@ -358,7 +358,7 @@ def _scheduler(state: SandboxState) -> dict[str, str]:
     return properties
 
 
-def _zookeeper(state: SandboxState) -> str:
+def _zookeeper_config(state: SandboxState) -> str:
     # By default the admin server listens on 8080; the health check needs four-letter commands.
     return (
         f"tickTime=500\ninitLimit=10\nsyncLimit=5\ndataDir={state.layout.run / 'zk'}\nclientPort={state.ports['zookeeper']}\n"  # noqa: E501
@@ -387,7 +387,7 @@ def _profile_text(state: SandboxState) -> str:
     if state.tls:
         settings["ca_file"] = str(state.layout.ca_file)
     if state.secure:
-        settings |= _login(state)
+        settings |= _login_settings(state)
     settings |= {"hadoop_conf": str(state.layout.client_conf), **_names_of_tasks(state)}
     if state.docker:
         settings["docker"] = _docker_settings(state)
@@ -421,7 +421,7 @@ def _docker_settings(state: SandboxState) -> dict[str, object]:
     return {"host": state.engine.host, **allowed}
 
 
-def _login(state: SandboxState) -> dict[str, object]:
+def _login_settings(state: SandboxState) -> dict[str, object]:
     principal = hardening.principal_of(state.submitter)
     login = {
         "principal": principal,

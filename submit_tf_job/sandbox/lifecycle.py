@@ -101,11 +101,11 @@ class Sandbox:
                 The processes that this call started have been ended.
         """
         begun = time.monotonic()
-        with self._lock():
+        with self._lock_home():
             state = load_state(self._layout)
             if state is not None and state.ready:
                 _refuse_changes(state, options)
-                state, started = self._heal(state)
+                state, started = self._restart_unhealthy(state)
             else:
                 end_everything(self._layout)
                 shutil.rmtree(self._layout.home, ignore_errors=True)
@@ -130,7 +130,7 @@ class Sandbox:
         Raises:
             SandboxError: A process could not be ended.
         """
-        with self._lock():
+        with self._lock_home():
             there = self._layout.home.exists()
             ended = end_everything(self._layout)
             with contextlib.suppress(SandboxError):
@@ -182,7 +182,7 @@ class Sandbox:
             return path.read_text(errors="replace")
         return "\n".join(last_lines(path, tail))
 
-    def _lock(self) -> contextlib.AbstractContextManager[None]:
+    def _lock_home(self) -> contextlib.AbstractContextManager[None]:
         return lock(
             self._layout.home,
             _LOCK_TIMEOUT_S,
@@ -210,7 +210,7 @@ class Sandbox:
         docker.check_options(options, self._environ)
         _check_nodes(options)
         native = self._prepare_kerberos(options)
-        jars = self._jars(options)
+        jars = self._find_jars(options)
         # The same sandbox mostly gets the same ports.
         first_block = zlib.crc32(f"{user} {self._layout.home}".encode()) % addresses.BLOCKS
         with addresses.pick_block(first_block) as block:
@@ -224,7 +224,7 @@ class Sandbox:
                 "user": user,
                 "block": block,
                 "ports": daemons.block_ports(block),
-                "resolver": self._resolver(options, block),
+                "resolver": self._choose_resolver(options, block),
                 "hosts_file": hosts is not None,
                 "profile_path": str(self._profile_path()),
                 "home": str(self._layout.home),
@@ -242,7 +242,7 @@ class Sandbox:
         save_state(state)
         return state
 
-    def _resolver(self, options: SandboxOptions, block: int) -> Resolver:
+    def _choose_resolver(self, options: SandboxOptions, block: int) -> Resolver:
         """Choose how containers resolve names; those of Docker have resolvers of their own."""
         wanted = options.resolver or "auto"
         if wanted != "none" and "docker" in (options.modes or ()):
@@ -270,7 +270,7 @@ class Sandbox:
         cache = self._dirs.cache_dir.absolute()
         return str(ensure_native(options.hadoop_home, cache, self._environ, self._progress))
 
-    def _jars(self, options: SandboxOptions) -> JarSet:
+    def _find_jars(self, options: SandboxOptions) -> JarSet:
         if options.hadoop_home is None:
             version = options.hadoop_version or DEFAULT_VERSION
             cache = self._dirs.cache_dir.absolute()
@@ -282,15 +282,15 @@ class Sandbox:
             )
         return jars
 
-    def _heal(self, state: SandboxState) -> tuple[SandboxState, tuple[str, ...]]:
+    def _restart_unhealthy(self, state: SandboxState) -> tuple[SandboxState, tuple[str, ...]]:
         # Only a restart makes such a NodeManager healthy again.
         end((state.daemons[name] for name in daemons.gave_up(state)), grace_s=5.0)
-        dead = _dead(state)
+        dead = _dead_daemons(state)
         try:
             return self._start_again(dead, state), dead
         except SandboxError:
             # A killed process takes a moment to end, so the first check may have found it alive.
-            died = _dead(state)
+            died = _dead_daemons(state)
             if died == dead:
                 raise
             return self._start_again(died, state), died
@@ -392,7 +392,7 @@ def _write_files(state: SandboxState, hosts: str | None, environ: Mapping[str, s
         )
 
 
-def _dead(state: SandboxState) -> tuple[str, ...]:
+def _dead_daemons(state: SandboxState) -> tuple[str, ...]:
     return tuple(name for name in names_of(state) if not state.is_alive(name))
 
 
@@ -440,7 +440,7 @@ def _refuse_changes(state: SandboxState, options: SandboxOptions) -> None:
         if asked not in (running, "auto"):
             raise SandboxError(
                 f"the sandbox {state.name} is up with {_CALLED.get(name, name)} "
-                f"{_show(name, running)}, not {_show(name, asked)}",
+                f"{_shown_value(name, running)}, not {_shown_value(name, asked)}",
                 hint="`sandbox down` it first, or give another name to have both",
             )
 
@@ -458,7 +458,7 @@ _CALLED = {
 }
 
 
-def _show(name: str, value: object) -> str:
+def _shown_value(name: str, value: object) -> str:
     if isinstance(value, tuple):
         return "+".join(map(str, value)) or ("simple" if name == "modes" else "none")
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value or "none")

@@ -44,7 +44,7 @@ class _Stat:
     start_ticks: int
 
 
-def _stat(pid: int) -> _Stat | None:
+def _read_stat(pid: int) -> _Stat | None:
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
@@ -58,11 +58,11 @@ def _stat(pid: int) -> _Stat | None:
 
 def is_alive(process: Process) -> bool:
     """Return whether the process exists, with the same start time, and is not a zombie."""
-    return _identify(process.pid) == process
+    return _identify_process(process.pid) == process
 
 
-def _identify(pid: int) -> Process | None:
-    stat = _stat(pid)
+def _identify_process(pid: int) -> Process | None:
+    stat = _read_stat(pid)
     if stat is None or stat.state in ("Z", "X"):
         return None
     return Process(pid, stat.start_ticks)
@@ -159,7 +159,7 @@ def launch(argv: Sequence[str], environ: Mapping[str, str], cwd: Path, log: Path
     pid = int(done.stdout)
     # A process that has already ended has no start time, and so counts as dead; its log has the
     # reason.
-    return _identify(pid) or Process(pid, 0)
+    return _identify_process(pid) or Process(pid, 0)
 
 
 def marker(home: Path) -> str:
@@ -179,8 +179,8 @@ def marked_processes(home: Path, mains: Iterable[str]) -> dict[Process, str]:
     """
     found: dict[Process, str] = {}
     mark = marker(home).encode()
-    for process in _all():
-        argv = _read(process, "cmdline").split(b"\0")
+    for process in _all_processes():
+        argv = _read_proc(process, "cmdline").split(b"\0")
         main = next((main for main in mains if main.encode() in argv), None)
         if main and mark in argv:
             found[process] = main
@@ -193,16 +193,16 @@ def named_processes(name: str, needle: str) -> list[Process]:
     """
     return [
         process
-        for process in _all()
-        if _read(process, "comm").startswith(name.encode())
-        and needle.encode() in _read(process, "cmdline")
+        for process in _all_processes()
+        if _read_proc(process, "comm").startswith(name.encode())
+        and needle.encode() in _read_proc(process, "cmdline")
     ]
 
 
 def group_members(group: str) -> list[Process]:
     """Find the processes in a control group and those below it, in each cgroup hierarchy."""
     inside = re.compile(rb":/%b(/|$)" % re.escape(group).encode(), re.MULTILINE)
-    return [process for process in _all() if inside.search(_read(process, "cgroup"))]
+    return [process for process in _all_processes() if inside.search(_read_proc(process, "cgroup"))]
 
 
 def container_processes(local_dir: Path) -> list[Process]:
@@ -211,10 +211,12 @@ def container_processes(local_dir: Path) -> list[Process]:
     A container of DefaultContainerExecutor is a separate session and outlives its NodeManager. Its
     processes are identified by LOCAL_DIRS in their environment, or by their session.
     """
-    processes = {process.pid: process for process in _all()}
-    stats = {pid: stat for pid in processes if (stat := _stat(pid))}
-    spared = _ancestors(os.getpid(), stats)
-    launched = {pid for pid in stats if _has_local_dir(_read(processes[pid], "environ"), local_dir)}
+    processes = {process.pid: process for process in _all_processes()}
+    stats = {pid: stat for pid in processes if (stat := _read_stat(pid))}
+    spared = _ancestors_of(os.getpid(), stats)
+    launched = {
+        pid for pid in stats if _has_local_dir(_read_proc(processes[pid], "environ"), local_dir)
+    }
     sessions = {stats[pid].session for pid in launched}
     same_session = {
         pid for pid, stat in stats.items() if stat.session in sessions and stat.terminal == 0
@@ -229,7 +231,7 @@ def _has_local_dir(environ: bytes, local_dir: Path) -> bool:
     ) and any(entry.startswith(b"CONTAINER_ID=") for entry in entries)
 
 
-def _ancestors(pid: int, stats: Mapping[int, _Stat]) -> set[int]:
+def _ancestors_of(pid: int, stats: Mapping[int, _Stat]) -> set[int]:
     found = set()
     while pid in stats and pid not in found:
         found.add(pid)
@@ -237,13 +239,13 @@ def _ancestors(pid: int, stats: Mapping[int, _Stat]) -> set[int]:
     return found
 
 
-def _all() -> Iterable[Process]:
+def _all_processes() -> Iterable[Process]:
     for entry in _PROC.iterdir():
-        if entry.name.isdigit() and (process := _identify(int(entry.name))):
+        if entry.name.isdigit() and (process := _identify_process(int(entry.name))):
             yield process
 
 
-def _read(process: Process, name: str) -> bytes:
+def _read_proc(process: Process, name: str) -> bytes:
     try:
         return (_PROC / str(process.pid) / name).read_bytes()
     except OSError:

@@ -77,7 +77,7 @@ def environment(state: SandboxState, environ: Mapping[str, str]) -> dict[str, st
     return result
 
 
-def _java(name: str, state: SandboxState) -> list[str]:
+def _java_command(name: str, state: SandboxState) -> list[str]:
     layout, daemon = state.layout, TABLE[name]
     argv = [
         f"{state.java_home}/bin/java",
@@ -121,7 +121,7 @@ def start(name: str, state: SandboxState, environ: Mapping[str, str]) -> Process
     node = state.nodemanagers.get(name)
     if state.docker and node:  # every container inherits the value
         variables["HADOOP_CONF_DIR"] = str(layout.of_node(node, "conf", exposed=True))
-    argv = _java(name, state)
+    argv = _java_command(name, state)
     if name == "zookeeper":
         argv.append(str(layout.conf / "zoo.cfg"))
     if node and state.resolver == "system" and not state.docker:
@@ -139,7 +139,7 @@ def format_namenode(state: SandboxState, environ: Mapping[str, str]) -> None:
     layout = state.layout
     if (layout.namenode / "current" / "VERSION").is_file():
         return
-    argv = [*_java("namenode", state), "-format", "-force", "-nonInteractive"]
+    argv = [*_java_command("namenode", state), "-format", "-force", "-nonInteractive"]
     done = run(argv, environment(state, environ), cwd=layout.home, timeout_s=_FORMAT_TIMEOUT_S)
     with layout.log("namenode").open("a") as log:
         log.write(done.stdout + done.stderr)
@@ -213,15 +213,15 @@ def start_daemons(
     try:
         if "kdc" in names:
             # The other daemons log in when they start, and end if that fails.
-            state = _start("kdc", state, environ, started)
-            _wait("kdc", state, needed=("kdc",))
+            state = _start_named("kdc", state, environ, started)
+            _wait_for_daemon("kdc", state, needed=("kdc",))
         # Formatting takes seconds; meanwhile the daemons that do not need HDFS start.
         for name in (name for name in names if name not in ("kdc", *_HDFS)):
-            state = _start(name, state, environ, started)
+            state = _start_named(name, state, environ, started)
         if "namenode" in names:
             format_namenode(state, environ)
         for name in (name for name in names if name in _HDFS):
-            state = _start(name, state, environ, started)
+            state = _start_named(name, state, environ, started)
         wait_until_well(state, progress)
     except BaseException:
         end(started, grace_s=0)
@@ -235,7 +235,7 @@ def containers_of(layout: Layout, node: int) -> list[Process]:
     return [process for path in directories for process in container_processes(path)]
 
 
-def _start(
+def _start_named(
     name: str, state: SandboxState, environ: Mapping[str, str], started: list[Process]
 ) -> SandboxState:
     if name in state.nodemanagers and not state.recovery:
@@ -256,20 +256,20 @@ def wait_until_well(state: SandboxState, progress: Progress) -> None:
             of its log.
     """
     if state.docker:
-        _wait("dockerd", state)
+        _wait_for_daemon("dockerd", state)
         ensure_network(state.engine, NETWORK)
     for name in _HDFS:
-        _wait(name, state)
+        _wait_for_daemon(name, state)
     if not state.ready:
         progress("HDFS is up")
         prepare_hdfs(state)
     for name in names_of(state):
-        _wait(name, state)
+        _wait_for_daemon(name, state)
     for name in state.nodemanagers:
-        _wait(name, state, check_registered)
+        _wait_for_daemon(name, state, check_registered)
 
 
-def _wait(
+def _wait_for_daemon(
     name: str,
     state: SandboxState,
     check: Callable[[str, SandboxState], None] = check_daemon,
@@ -286,12 +286,12 @@ def _wait(
         # The error names the daemon that has ended, not the one that waits for it.
         for other in needed or names_of(state):
             if other in state.daemons and not state.is_alive(other):
-                raise _failure(other, "ended while it started", state)
+                raise _start_failure(other, "ended while it started", state)
     within_s = waiting.SANDBOX_IS_WELL.within_s
-    raise _failure(name, f"is not healthy after {within_s:.0f} s: {problem}", state)
+    raise _start_failure(name, f"is not healthy after {within_s:.0f} s: {problem}", state)
 
 
-def _failure(name: str, what: str, state: SandboxState) -> SandboxError:
+def _start_failure(name: str, what: str, state: SandboxState) -> SandboxError:
     log = state.layout.log(name)
     return SandboxError(
         f"{name} {what}; the end of its log:\n{end_of_log(log)}",

@@ -76,20 +76,20 @@ class Call(Generic[R]):
             KeyboardInterrupt: The user interrupted. The job keeps running; the message says how to
                 reach and stop it.
         """
-        ended = self._followed(timeout_s)
+        ended = self._follow_to_end(timeout_s)
         say(f"{self.handle.name} is over; YARN collects its logs, in which its tasks' results are")
         if ended.error is not None:
             cause, name = ended.root_cause, self.handle.name
             task = cause.task if cause else None
-            packed = _left(self.handle, task, needed=False) if task else None
+            packed = _result_in_logs(self.handle, task, needed=False) if task else None
             if cause is None or packed is None:
                 raise ended.error
-            raise _noted(_raised(packed, str(cause.task)), name, cause)
-        value: R = result_of(self.handle, self._deciding)
-        self._forget()
+            raise _with_notes(_exception_of_task(packed, str(cause.task)), name, cause)
+        value: R = result_of(self.handle, self._deciding_task)
+        self._delete_run()
         return value
 
-    def _followed(self, timeout_s: float | None) -> Status:
+    def _follow_to_end(self, timeout_s: float | None) -> Status:
         from submit_tf_job.sdk.notebook import in_notebook
 
         if in_notebook():
@@ -99,12 +99,12 @@ class Call(Generic[R]):
         )
 
     @property
-    def _deciding(self) -> str:
+    def _deciding_task(self) -> str:
         submission = self.handle.submission
         assert submission is not None
         return submission.plan.job.deciding_task
 
-    def _forget(self) -> None:
+    def _delete_run(self) -> None:
         if not self.keep and not self._done:
             self._done = True
             self.handle.delete(force=True)
@@ -120,10 +120,10 @@ def result_of(handle: JobHandle, task: str) -> Any:
     Raises:
         SubmitTFJobError: Its logs are not available.
     """
-    return _value(_left(handle, task, needed=True), handle.name, task)
+    return _unpickled_value(_result_in_logs(handle, task, needed=True), handle.name, task)
 
 
-def _left(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
+def _result_in_logs(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
     """Wait until a task's logs can be read, and return the result in them; None if there is none.
 
     A result that is not `needed` counts as absent once any other file of the task can be read.
@@ -157,7 +157,7 @@ def _result_lines(handle: JobHandle, task: str) -> list[str] | None:
         return None
 
 
-def _raised(packed: bytes, task: str) -> BaseException:
+def _exception_of_task(packed: bytes, task: str) -> BaseException:
     """Return the exception of a task; JobFailed with its text if it cannot be rebuilt here."""
     kind, what, text = pickle.loads(packed)
     if kind == callee.REFUSED:
@@ -184,7 +184,7 @@ def _last_line(text: str) -> str:
     return next(reversed(lines), "an exception")
 
 
-def _noted(error: BaseException, name: str, cause: Cause) -> BaseException:
+def _with_notes(error: BaseException, name: str, cause: Cause) -> BaseException:
     """Add to a task's exception what `status` shows of the task, and where to look further."""
     hint = f"\nhint: {cause.hint}" if cause.hint else ""
     note = f"{name} failed: {cause.sentence}{hint}\nsubmit_tf_job status {name}, logs {name}"
@@ -203,7 +203,7 @@ def say(line: str) -> None:
         sys.stderr.flush()
 
 
-def _value(packed: bytes | None, name: str, task: str) -> Any:
+def _unpickled_value(packed: bytes | None, name: str, task: str) -> Any:
     """Return the value that a task returned.
 
     Raises:
@@ -217,7 +217,7 @@ def _value(packed: bytes | None, name: str, task: str) -> Any:
         )
     kind, value, _text = pickle.loads(packed)
     if kind != callee.VALUE:
-        raise _raised(packed, task)
+        raise _exception_of_task(packed, task)
     try:
         return pickle.loads(value)
     except Exception as error:
@@ -274,7 +274,7 @@ def start_as(
     try:
         with tempfile.TemporaryDirectory(prefix="submit_tf_job-call-") as directory:
             spec = call_spec(function, args, dict(kwargs), given, Path(directory))
-            handle = _submitted(client, spec, keep=keep)
+            handle = _submit_call(client, spec, keep=keep)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"{name} may have been submitted: submit_tf_job status {name}"
@@ -300,7 +300,9 @@ def _completed_job(
             hint='such as {"image": "tf:2.15", "roles": {"worker": {"memory": "2Gi"}}}',
         )
     roles = job.get("roles", {"worker": {}})
-    silent = {name: role for name, role in _mappings(roles) if not {"memory", "shape"} & {*role}}
+    silent = {
+        name: role for name, role in _role_mappings(roles) if not {"memory", "shape"} & {*role}
+    }
     if silent and memory is None:
         raise UsageError(
             f"the memory of {', '.join(silent)} is not known",
@@ -313,14 +315,14 @@ def _completed_job(
     return {"name": call_name(function, client.settings.user), **job}
 
 
-def _mappings(roles: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _role_mappings(roles: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the roles that are mappings; what else stands there is refused with the job spec."""
     for name, role in roles.items() if isinstance(roles, Mapping) else ():
         if isinstance(role, Mapping):
             yield name, role
 
 
-def _submitted(client: Client, spec: Mapping[str, Any], *, keep: bool) -> JobHandle:
+def _submit_call(client: Client, spec: Mapping[str, Any], *, keep: bool) -> JobHandle:
     """Submit a call, or find the same call if its job still runs.
 
     Raises:
@@ -501,24 +503,24 @@ def _run_here(
             environ,
             port_range=client.settings.ports.range,
             timeout_s=timeout_s,
-            on_line=_show,
+            on_line=_show_line,
             then=keep,
             lists=data.lists,
         )
     error = Status(done.status, done.cause).error
     if error is None:
         task = loaded.deciding_task
-        value: R = _value(left.get(task), loaded.name, task)
+        value: R = _unpickled_value(left.get(task), loaded.name, task)
         return value
     first = loaded.deciding_task
     if done.status.verdict.failure:
         first = done.status.verdict.failure.task
     if first in left:
-        raise _raised(left[first], first)
+        raise _exception_of_task(left[first], first)
     raise error
 
 
-def _show(task: str, _file: str, text: str) -> None:
+def _show_line(task: str, _file: str, text: str) -> None:
     from submit_tf_job.container.contract import OUTCOME_MARK
 
     if not text.startswith((OUTCOME_MARK, "[submit_tf_job]")):

@@ -148,12 +148,14 @@ class ByFsspec(FileStore):
 
     def stat(self, path: str) -> Entry:
         with store_errors(path):
-            return (path, *_kind(self.fs.info(self.bucket + path)))
+            return (path, *_kind_and_size(self.fs.info(self.bucket + path)))
 
     def list(self, path: str) -> list[Entry]:
         with store_errors(path):
             found = self.fs.ls(self.bucket + path, detail=True)
-        return [(posixpath.join(path, _name(item)), *_kind(item)) for item in found]
+        return [
+            (posixpath.join(path, _name_of_item(item)), *_kind_and_size(item)) for item in found
+        ]
 
     def read(self, path: str) -> Iterator[bytes]:
         with store_errors(path), self.fs.open(self.bucket + path, "rb") as source:
@@ -175,11 +177,11 @@ class ByFsspec(FileStore):
                 self.fs.rm(self.bucket + path, recursive=True)
 
 
-def _name(item: Mapping[str, Any]) -> str:
+def _name_of_item(item: Mapping[str, Any]) -> str:
     return posixpath.basename(str(item["name"]).rstrip("/"))
 
 
-def _kind(item: Mapping[str, Any]) -> tuple[bool, int]:
+def _kind_and_size(item: Mapping[str, Any]) -> tuple[bool, int]:
     return item["type"] == "directory", int(item.get("size") or 0)
 
 
@@ -190,24 +192,26 @@ def open_store(uri: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
     Raises:
         StoreError: The image has no library for it, or no server responds.
     """
-    scheme, authority, path = _parts(uri)
+    scheme, authority, path = _parts_of_uri(uri)
     if scheme == "file":
         return Disk(), path
     if scheme in ("webhdfs", "swebhdfs"):
         return WebHdfs("https" if scheme == "swebhdfs" else "http", [authority], env), path
     if scheme in ("hdfs", "viewfs"):
-        return _hdfs(scheme, authority, path, env)
-    return _fsspec(scheme, authority), path
+        return _open_hdfs(scheme, authority, path, env)
+    return _open_fsspec(scheme, authority), path
 
 
-def _parts(uri: str) -> tuple[str, str, str]:
+def _parts_of_uri(uri: str) -> tuple[str, str, str]:
     """Return scheme, host with port, and path of a URI, whose path may have any characters."""
     scheme, _, rest = uri.partition("://")
     authority, slash, path = rest.partition("/")
     return scheme, authority, slash + path
 
 
-def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
+def _open_hdfs(
+    scheme: str, authority: str, path: str, env: Mapping[str, str]
+) -> tuple[FileStore, str]:
     conf = hadoop.properties(env)
     authority = authority or hadoop.default_authority(conf, scheme)
     if scheme == "viewfs":
@@ -215,7 +219,7 @@ def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tup
         if target is None:
             text = "no mount table of the Hadoop configuration in this container leads there"
             raise StoreError("; ".join([text, *conf.problems]))
-        _, authority, path = _parts(target)
+        _, authority, path = _parts_of_uri(target)
     if not authority:
         raise StoreError(_no_name_node(conf))
     try:
@@ -264,7 +268,7 @@ def _check_reachable(addresses: list[str]) -> None:
     raise StoreError(f"no NameNode answers ({'; '.join(problems)})", transient=True)
 
 
-def _fsspec(scheme: str, authority: str) -> FileStore:
+def _open_fsspec(scheme: str, authority: str) -> FileStore:
     try:
         fsspec = import_module("fsspec")
         return ByFsspec(fsspec.filesystem(FSSPEC.get(scheme, scheme)), authority)
