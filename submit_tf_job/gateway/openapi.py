@@ -144,6 +144,14 @@ TOP = _route(
     s200=_json_response("The room.", "ClusterRoom"),
     s304=_UNCHANGED,
 )
+ROOM_FOR_JOB = {
+    **_route(
+        "get_room_for_job",
+        "What is free where, and whether a job would start now",
+        s200=_json_response("The room, with `start` of the job.", "ClusterRoom"),
+    ),
+    "openapi_extra": SUBMIT["openapi_extra"],
+}
 JOB = _route("get_job", "Get a job", s200=_json_response("The job.", "Job"), s304=_UNCHANGED)
 DESCRIPTION = _route(
     "describe_job",

@@ -59,7 +59,7 @@ class CallerRules:
     role: str = "submit"
     expires: date | None = None
 
-    def check_request(self, caller: str, method: str) -> None:
+    def check_request(self, caller: str, *, changes: bool) -> None:
         """Refuse a request by the caller's `expires` and `role`.
 
         Raises:
@@ -67,7 +67,7 @@ class CallerRules:
         """
         if self.expires is not None and datetime.now(timezone.utc).date() > self.expires:
             _refuse_by_policy("expires", f"{caller} was a caller until {self.expires}")
-        if self.role == "read" and method not in ("GET", "HEAD"):
+        if self.role == "read" and changes:
             _refuse_by_policy(
                 "role", f"{caller} may read, and neither submit, stop nor delete jobs"
             )

@@ -139,10 +139,11 @@ def authenticated(request: Request) -> Authenticated:
     proofs = ", ".join(request.headers.getlist("authorization"))
     caller, request.state.proof = gateway.caller(proofs)
     request.state.caller = caller
-    if request.method not in ("GET", "HEAD"):  # the log's record, also of what is refused
+    changes = request.method not in ("GET", "HEAD") and request.scope["route"].name != _ASKS
+    if changes:  # the log's record, also of what is refused
         name = request.path_params.get("name")
         request.state.action = {"action": request.scope["route"].name, "job": name}
-    gateway.policy.rules(caller).check_request(caller, request.method)
+    gateway.policy.rules(caller).check_request(caller, changes=changes)
     known = request.scope["route"].dependant.query_params
     unknown = set(request.query_params) - {parameter.alias for parameter in known}
     if unknown:
@@ -160,6 +161,7 @@ _MOMENT = (
     r"^(\d{1,6}(ms|s|m|h|d)"
     r"|\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,3})?Z)$"
 )
+_ASKS = "top_for_job"  # the POST that changes nothing
 MOST_GRACE_S = 600  # the request occupies a thread for that time
 
 router = APIRouter(prefix="/v1", dependencies=AUTHENTICATED)
@@ -314,6 +316,26 @@ async def comparison(
 async def top(caller: Caller) -> Response:
     """Return what is free where: queues, node labels, nodes."""
     return caller.json(room_object(await caller.with_client(lambda client: client.top())))
+
+
+@router.post("/top", tags=["about"], **openapi.ROOM_FOR_JOB)
+async def top_for_job(
+    caller: Caller,
+    dialect: Annotated[
+        str | None,
+        Query(description="Format of a job file of another system; by default recognised."),
+    ] = None,
+) -> Response:
+    """Return what is free where, and whether a job would start now; nothing is submitted."""
+    gateway = caller.gateway
+    async with submission.received(caller.request, gateway, caller.user) as sent:
+
+        def ask(client: Client, has_left: Callable[[], bool]) -> Any:
+            job = submission.read_job(client, sent, dialect, has_left)
+            gateway.policy.rules(caller.user).check_job(job)
+            return client.top(job)
+
+        return caller.json(room_object(await caller.with_client_while(ask)))
 
 
 @router.get("/jobs/{name}", tags=["jobs"], **openapi.JOB)

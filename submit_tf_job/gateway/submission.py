@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
@@ -30,6 +30,9 @@ from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.running import Gateway, in_thread, upload_unavailable
 from submit_tf_job.jsonview import submission_object
 from submit_tf_job.sdk.client import Client, JobHandle
+
+if TYPE_CHECKING:
+    from submit_tf_job.sdk.client import Job
 
 T = TypeVar("T")
 
@@ -91,9 +94,7 @@ def submit(
         RequestRefused: The policy does not allow the job.
         SubmitTFJobError: As `Client.load`, `Client.plan` and `Client.submit`.
     """
-    job = client.load_sent(
-        sent.job, sent.source, files=sent.directory, dialect=dialect, has_ended=has_left
-    )
+    job = read_job(client, sent, dialect, has_left)
     mine = None
     if key is not None:
         digest = hashlib.sha256(f"{client.settings.user}\n{key}".encode()).hexdigest()
@@ -118,6 +119,15 @@ def submit(
         )
     assert handle.submission is not None
     return handle, submission_object(handle.submission, warnings)
+
+
+def read_job(
+    client: Client, sent: SentJob, dialect: str | None, has_left: Callable[[], bool]
+) -> Job:
+    """Return the job of a body; arguments and errors are those of `submit`."""
+    return client.load_sent(
+        sent.job, sent.source, files=sent.directory, dialect=dialect, has_ended=has_left
+    )
 
 
 def _key_reused(what: str) -> KeyReused:

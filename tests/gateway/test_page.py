@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import base64
 import copy
+import getpass
 import hashlib
 import json
 import re
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +23,7 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 
+from submit_tf_job.gateway.callers import line_of
 from tests.gateway.conftest import JOB, TOKEN, Process, until
 from tests.world.served import Served
 
@@ -67,8 +70,8 @@ class Page:
     def find(self, selector: str) -> Any:
         return self._browser.find_element(By.CSS_SELECTOR, selector)
 
-    def run(self, script: str) -> Any:
-        return self._browser.execute_script(script)
+    def run(self, script: str, *arguments: object) -> Any:
+        return self._browser.execute_script(script, *arguments)
 
     def fits(self) -> None:
         """Nothing stands out on the right of a phone."""
@@ -79,25 +82,28 @@ class Page:
 class Job:
     """A job on the fake cluster, of which its deciding task tells what the test wants."""
 
-    def __init__(self, cluster: Served, gateway: Process, name: str) -> None:
-        self.fake, self.name = cluster.cluster, name
-        answer = gateway.ask("POST", "/v1/jobs", json={**JOB, "name": name, "command": "sleep 600"})
+    def __init__(
+        self, cluster: Served, gateway: Process, name: str, role: str = "worker", **more: Any
+    ) -> None:
+        self.fake, self.name, self.role, self.task = cluster.cluster, name, role, f"{role}-0"
+        spec = {**JOB, "name": name, "command": "sleep 600", **more}
+        answer = gateway.ask("POST", "/v1/jobs", json=spec)
         assert answer.status_code == 201, answer.text
         self.app = self.fake.yarn.apps[answer.json()["application_id"]]
         self.run = answer.json()["run"]
         self.container = self.app.id.replace("application", "container") + "_01_000002"
 
     def runs(self, log: str) -> None:
-        held = {"id": self.container, "component_instance_name": "worker-0"}
+        held = {"id": self.container, "component_instance_name": self.task}
         held |= {"bare_host": "node1", "state": "READY"}
-        self.fake.yarn.containers["worker"] = [held]
+        self.fake.yarn.containers[self.role] = [held]
         self.fake.node.logs[self.container, "stdout.txt"] = log.encode()
 
     def tells(self, step: int, **more: Any) -> None:
-        task = {"task": "worker-0", "state": "running", "host": "node1", "address": "n"}
+        task = {"task": self.task, "state": "running", "host": "node1", "address": "n"}
         task |= {"container": self.container, "attempt": 0, "status": None}  # type: ignore[dict-item]
-        roles = {"worker": {"wanted": 1, "arrived": 1, "running": 1}}
-        progress = {"step": step, "total": 10, "task": "worker-0", "at": 1.0}
+        roles = {self.role: {"wanted": 1, "arrived": 1, "running": 1}}
+        progress = {"step": step, "total": 10, "task": self.task, "at": 1.0}
         progress["metrics"] = {"loss": 0.123456, HOSTILE: 1.0}
         report: dict[str, Any] = {"version": 1, "run": self.run, "state": "running", "wanted": 1}
         report |= {"arrived": 1, "missing": [], "tasks": [task], "roles": roles, "outcome": None}
@@ -109,6 +115,19 @@ class Job:
             **more,
         }
         self.fake.node.logs[self.container, "job-report.json"] = json.dumps(report).encode()
+
+    def draws(self, *losses: float | str) -> None:
+        """Let its deciding task leave curves, of a metric with a hostile unit and name, too."""
+        points = [[10.0 * at, at + 1, loss] for at, loss in enumerate(losses)]
+        metric: dict[str, Any] = {"kind": "metric", "step_unit": HOSTILE, "points": points}
+        memory: dict[str, Any] = {"name": "memory", "kind": "usage", "unit": "bytes"}
+        memory |= {"role": "worker"}
+        memory |= {"points": [[0.0, None, 2**30], [15.0, None, 3 * 2**30]]}
+        series = [{"name": "loss", **metric}, {"name": HOSTILE, **metric}, memory]
+        most = {"least": 1.0, "mean": 1.0, "most": 3 * 2**30, "most_task": HOSTILE}
+        role = {"tasks": 1, "memory_bytes": {"peak": most, "mean": most}}
+        usage = {"version": 1, "run": self.run, "roles": {"worker": role}, "series": series}
+        self.fake.node.logs[self.container, "job-usage.json"] = json.dumps(usage).encode()
 
     def fails(self) -> None:
         failure = {"task": "worker-0", "status": 1, "reason": "exited", "host": "node1"}
@@ -214,6 +233,102 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     page.sees("Token")
     assert page.run("return sessionStorage.length") == 0
     cluster.cluster.yarn.full = False
+
+
+CANVASES = "return document.querySelectorAll('canvas').length"
+# the curve of a metric: its rows, with one head for each run
+TABLE = """
+const figure = [...document.querySelectorAll('.curve')].find((one) => one.innerText.startsWith('loss'));
+figure.querySelector('details').open = true;
+return [...figure.querySelectorAll('details tr')].map((row) => [...row.children].map((cell) => cell.innerText));
+"""
+# pixels of the first curve that are neither blank nor grey
+DRAWN = """
+const canvas = document.querySelector('canvas');
+const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+let drawn = 0;
+for (let at = 0; at < data.length; at += 4) {
+  const [red, green, blue, alpha] = data.slice(at, at + 4);
+  drawn += alpha > 128 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60;
+}
+return drawn;
+"""
+
+
+def test_curves_of_runs_over_one_another(
+    cluster: Served, browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    me, callers = getpass.getuser(), tmp_path / "callers"  # whose files records are
+    callers.write_text(line_of(me, TOKEN))
+    callers.chmod(0o600)
+    cluster.cluster.yarn.site.users |= {me}
+    options = ("--rm", cluster.url, "--user", me, "--callers", str(callers))
+    records = {"SUBMIT_TF_JOB_STAGING": (tmp_path / "staging").as_uri()}
+    gateway = Process(tmp_path, *options, environ=records)
+    try:
+        _compare(cluster, gateway, browser)
+    finally:
+        gateway.end(signal.SIGKILL)
+
+
+def _compare(cluster: Served, gateway: Process, browser: webdriver.Chrome) -> None:
+    page, names = Page(browser), [f"run-{number}" for number in range(7)]
+    runs = []
+    for number, name in enumerate(names):
+        roles = {name: {"memory": "256Mi"}}
+        job = Job(
+            cluster, gateway, name, name, strategy="custom", deciding_role=name, roles=roles,
+            env={"LR": f"0.{number}", "SEED": "1"},
+        )  # fmt: skip
+        job.runs("hello\n")
+        job.tells(3)
+        job.draws(1.0, 0.5 + number, 0.25, "NaN")
+        runs.append(job)
+    browser.get(f"{gateway.url}/#token={TOKEN}")
+    page.sees(*names, "loss 0.1235")
+    assert "token" not in page.run("return location.href"), "it leaves the address at once"
+    until(lambda: page.find("#jobs svg[aria-label='loss from 1 to 0.25']"), "a small curve")
+    page.run("document.querySelectorAll('#jobs input').forEach((box) => box.click())")
+    until(lambda: page.find("#compare").text == "Compare 6 runs (of 7 chosen)", "at most six")
+    page.run("document.getElementById('compare').click()")
+    page.sees("6 runs side by side", "last loss", "NaN", HOSTILE, "LR")
+    assert "SEED" not in page.text, "what is the same is left out"
+    rates = "return [...document.querySelectorAll('.card tr')].map((row) => row.innerText)"
+    for run in page.run(rates)[1:]:
+        assert f"0.{run[4]}" in run.split()
+    until(lambda: page.run(CANVASES) == 3, "curves")
+    heads, *rows = page.run(TABLE)
+    assert len(heads) == 1 + 6
+    values = {run[:5]: float(value) for run, value in zip(heads, rows[1], strict=True) if run != heads[0]}  # fmt: skip
+    assert values == {name: 0.5 + number for number, name in enumerate(names) if name in values}
+    assert [row[0] for row in rows] == ["1", "2", "3", "4"]
+    assert {*rows[3][1:]} == {"NaN"}
+    assert page.run(DRAWN) > 1000, "six lines are drawn"
+    page.fits()
+
+    page.run("location.hash = '#/job/' + arguments[0]", runs[0].app.id)
+    page.sees("Used, of what was asked", "3 GiB", "loss is NaN since", HOSTILE)
+    until(lambda: page.run(CANVASES) == 3, "curves")
+    page.fits()
+    assert page.run(TABLE)[1:] == [["1", "1"], ["2", "0.5"], ["3", "0.25"], ["4", "NaN"]]
+    one = page.run(DRAWN)
+    assert one > 100, "a line is drawn"
+    names_of = (
+        "return [...document.querySelectorAll('.curve [role=img]')].map((one) => one.ariaLabel)"
+    )
+    assert page.run(names_of)[0].startswith("Curve of loss. NaN at")
+    counted = page.run("return [document.images.length, document.scripts.length]")
+    assert counted == [0, 2], "what a job says is text"
+    assert "owned" not in browser.title
+    line = "return getComputedStyle(document.body).backgroundColor"
+    light = page.run(line)
+    scheme = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
+    until(lambda: page.run(line) != light, "it is dark where the browser is")
+    until(lambda: page.run(DRAWN) > 100, "also the curve")
+    log = cast(Any, browser).get_log("browser")
+    said = [entry["message"] for entry in log if entry["source"] != "network"]
+    assert said == [], "no error of the page's own, and none of its content policy"
 
 
 def test_nothing_but_its_own_files(gateway: Process) -> None:

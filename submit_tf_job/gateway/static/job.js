@@ -288,7 +288,10 @@ export function compare(names, signal) {
   signal.addEventListener("abort", () => curves.end());
   document.title = `${names.length} runs`;
   at("job").replaceChildren(el("p", null, {}, el("a", "← Jobs", { href: "#/" })), el("h1", `${names.length} runs side by side`, { tabindex: "-1" }), found, curves.element);
+  let given = null;  // what differs in what they were given, by their records
   insist("compare", async () => {
+    given ||= await perhaps(`/v1/comparison?${new URLSearchParams(names.map((name) => ["run", name]))}`, signal) || { differences: [], runs: [] };
+    const labels = given.differences.map(({ label }) => label);
     const runs = [];
     for (const name of names) runs.push({ label: name, job: await perhaps(jobPath(name), signal), usage: await usageOf(name, signal) });
     if (signal.aborted) return true;
@@ -296,9 +299,11 @@ export function compare(names, signal) {
     const rows = runs.map(({ label, job: one, usage }) => {
       const of = (metric) => usage && usage.series.find((series) => series.kind === "metric" && series.name === metric);
       const values = metrics.map((metric) => { const series = of(metric); return series && series.points.length ? short(series.points.at(-1)[2]) : ""; });
-      return [el("a", label, { href: `#/job/${encodeURIComponent(label)}` }), one ? state(one.state) : "unknown", one ? between(one.started_at, one.finished_at || new Date().toISOString()) : "", ...values];
+      const recorded = given.runs.find((each) => [each.run, each.application_id, each.name].includes(label));
+      const differs = labels.map((key) => (recorded ? recorded.values[key] ?? "" : "?"));
+      return [el("a", label, { href: `#/job/${encodeURIComponent(label)}` }), one ? state(one.state) : "unknown", one ? between(one.started_at, one.finished_at || new Date().toISOString()) : "", ...differs, ...values];
     });
-    swap(found, [card("Runs", table(["run", "state", "duration", ...metrics.map((metric) => `last ${metric}`)], rows))]);
+    swap(found, [card("Runs", table(["run", "state", "duration", ...labels, ...metrics.map((metric) => `last ${metric}`)], rows))]);
     if (!curves.draw(runs)) found.append(el("p", "None of these runs has told a curve.", { class: "quiet" }));
     return runs.every(({ job: one }) => !one || FINAL.has(one.state));
   }, USAGE_EVERY_MS, signal);

@@ -171,6 +171,40 @@ def test_history_has_the_callers_runs_alone(world: World, tmp_path: Path) -> Non
     refused(world.ask("GET", "/v1/comparison"), 400, "usage")
 
 
+def test_top_tells_whether_a_job_would_start(world: World) -> None:
+    found = world.ask("GET", "/v1/top").json()
+    assert is_a("ClusterRoom", found)
+    assert found["start"] is None
+    world.policy.write_text('"*": {role: read, queues: [ml], registries: [docker.io]}')
+    answer = world.post(path="/v1/top", queue="ml")
+    assert is_a("ClusterRoom", answer.json())
+    assert answer.json()["start"]["sentence"] == "it waits for 2 GiB of memory", answer.text
+    said = refused(world.post(path="/v1/top"), 403, "policy")
+    assert "queue default is not one of ml" in said
+    invalid = world.post(path="/v1/top", queue="ml", roles={})
+    assert invalid.status_code == 422, invalid.text
+    here = world.post(path="/v1/top", queue="ml", files=["/etc/passwd"])
+    assert here.status_code == 422, "it uses no files of the gateway's host"
+    refused(world.post(path="/v1/jobs", queue="ml"), 403, "policy")
+    assert world.apps == [], "nothing is submitted"
+
+
+def test_usage_of_a_job(world: World) -> None:
+    run = world.post().json()["run"]
+    world.runs_and_writes()
+    found = world.ask("GET", "/v1/jobs/mnist/usage").json()
+    assert (is_a("Usage", found), found["series"]) == (True, [])
+    [(container, _)] = world.fake.node.logs
+    curve = {"name": "loss", "kind": "metric", "points": [[1, 1, 0.5], [2, 2, "NaN"]]}
+    usage = {"version": 1, "run": run, "roles": {"worker": {"tasks": 1}}, "series": [curve]}
+    world.fake.node.logs[container, "job-usage.json"] = json.dumps(usage).encode()
+    found = world.ask("GET", "/v1/jobs/mnist/usage").json()
+    assert is_a("Usage", found)
+    assert found["asked"]["worker"]["memory_mib"] == 256
+    assert found["series"][0]["points"] == curve["points"]
+    refused(world.ask("GET", "/v1/jobs/other/usage"), 404, "no-such-job")
+
+
 @pytest.mark.slow
 def test_lists_pages_and_filters(world: World) -> None:
     for number in range(5):

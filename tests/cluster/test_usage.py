@@ -1,0 +1,116 @@
+"""What known hogs use, as `usage` tells it on real clusters: their containers are processes, or
+Docker's, each of which has a control group of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests import clusters
+from tests.cluster.conftest import DockerCluster
+from tests.clusters import Cluster
+from tests.tool import SUBMIT_S, Tool
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
+
+MIB = 1 << 20
+HOG = """
+import os, subprocess, sys, time
+LASTS_S = 40
+began, mine = time.time(), os.getpid()
+def fill(mib):
+    held = bytearray(mib << 20)
+    held[::4096] = b"1" * len(held[::4096])
+    return held
+def burn(cores):  # so much of the time on a core
+    while time.time() < began + LASTS_S:
+        until = time.time() + 0.2
+        while time.time() < until - 0.2 * (1 - cores): sum(range(2000))
+        time.sleep(max(0.0, until - time.time()))
+def resident():
+    return int(open("/proc/self/status").read().split("VmRSS:")[1].split()[0]) << 10
+base = resident()
+what = sys.argv[1]
+if what == "cores":
+    if os.fork():
+        burn(1.0); os.wait()
+    else:
+        burn(0.5); os._exit(0)
+elif what == "held":
+    kept = fill(700)
+elif what == "moment":
+    time.sleep(11.5)
+    kept = fill(1200); time.sleep(1); del kept
+elif what == "children":
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 3: sum(range(2000))"])
+elif what == "forks":
+    kept, children = fill(8), []
+    for _ in range(200):
+        child = os.fork()
+        if not child: time.sleep(max(0.0, began + LASTS_S - 5 - time.time())); os._exit(0)
+        children.append(child)
+    time.sleep(12)
+    total = pages = 0
+    for pid in (mine, *children):
+        total += int(open(f"/proc/{pid}/statm").read().split()[1]) * 4096
+        pages += int(open(f"/proc/{pid}/smaps_rollup").read().split("Pss:")[1].split()[0]) << 10
+    print("RESIDENT", total, "SHARED", pages, flush=True)
+    for _ in children: os.wait()
+print("BASE", base, "CPU_MS", int(1000 * sum(os.times()[:4])), flush=True)
+time.sleep(max(0.0, began + LASTS_S + (5 if what == "main" else 0) - time.time()))
+"""
+ROLES = {
+    "main": "256Mi",
+    "cores": "256Mi",
+    "held": "1Gi",
+    "moment": "2Gi",
+    "children": "256Mi",
+    "forks": "5Gi",
+}
+
+
+def hogs(tool: Tool, name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Run all hogs as one job; return the roles of `usage`, and what each printed."""
+    (tool.cwd / "hog.py").write_text(HOG)
+    roles = {
+        role: {"memory": memory, "command": ["python3", "hog.py", role]}
+        for role, memory in ROLES.items()
+    }
+    spec = tool.spec(name, strategy="custom", deciding_role="main", files=["hog.py"], roles=roles)
+    done = tool("submit", spec, timeout=2 * SUBMIT_S)
+    assert done.status == 0, done.stdout + done.stderr
+    found = json.loads(tool("usage", name, "-o", "json").stdout)["roles"]
+    return found, {role: tool("logs", name, role).stdout for role in ROLES}
+
+
+def told(printed: dict[str, str], role: str, word: str) -> int:
+    return int(printed[role].split(f"{word} ")[1].split()[0])
+
+
+def check_hogs(used: dict[str, Any], printed: dict[str, str]) -> None:
+    def peak(role: str) -> float:
+        return float(used[role]["memory_bytes"]["peak"]["most"])
+
+    def cpu_s(role: str) -> float:
+        return float(used[role]["cpu_cores"]["mean"]["most"] * used[role]["for_s"])
+
+    for role, mib in (("held", 700), ("moment", 1200)):
+        assert peak(role) == pytest.approx(told(printed, role, "BASE") + mib * MIB, rel=0.1), role
+    for role in ("cores", "children"):  # a machine that is busy gives less
+        assert cpu_s(role) == pytest.approx(told(printed, role, "CPU_MS") / 1000, rel=0.1), role
+    # what the NodeManager adds up; a control group counts a page once
+    assert peak("forks") == pytest.approx(told(printed, "forks", "RESIDENT"), rel=0.1)
+    assert {used[role]["peak_by"] for role in ("held", "moment")} == {"kernel"}
+
+
+def test_usage_of_hogs_that_are_processes(tool: Tool, real_cluster: Cluster) -> None:
+    check_hogs(*hogs(tool, "hogs"))
+
+
+def test_usage_of_hogs_in_docker(docker_cluster: DockerCluster, tmp_path: Any) -> None:
+    tool = Tool(clusters.environment(), docker_cluster.profiles["host"], tmp_path)
+    check_hogs(*hogs(tool, "hogs"))
