@@ -17,6 +17,10 @@ _JSON_LONGEST = 200_000
 _WORKDIR = re.compile(
     r"(?<![\w.])/(?:[^\s/'\":]{1,255}/){0,30}(?:container_(?:e\d+_)?\d+_\d+_\d+_\d+|submit_tf_job-local-\w+/work/[\w-]+\.\d+)/"
 )
+# the directory above it, into which nothing of a job is put
+_ABOVE_WORKDIR = re.compile(
+    r"(?<![\w.])/(?:[^\s/'\":]{1,255}/){0,30}appcache/application_\d+_\d+/(?!filecache/)"
+)
 _STAMP = re.compile(
     r"\[?\d{2}(?:\d\d)?[-/]\d\d[-/]\d\d[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: |$)"  # noqa: E501
     r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?(?: |$)"
@@ -68,7 +72,7 @@ class OutputLine:
 
 def without_workdir(text: str) -> str:
     """Return a text with the paths of the task's working directory relative to it."""
-    return _WORKDIR.sub("", text)
+    return _ABOVE_WORKDIR.sub("../", _WORKDIR.sub("", text))
 
 
 def without_box(line: str) -> str:

@@ -317,6 +317,12 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "tf-config-invalid",
+        r'it must have one "chief" node',
+        "{task} is an Estimator, which needs a chief in TF_CONFIG",
+        "with `strategy: estimator` (`run --strategy estimator`) there is one",
+    ),
+    Pattern(
+        "tf-config-invalid",
         r"Could not parse port for local server|exceeds the maximum id|not found in cluster_spec|Disallowed task type"  # noqa: E501
         r"|There must be at most one|`?task_type`? must be|KeyError: 'evaluator'"
         r"|^(?:json\.decoder\.JSONDecodeError|TypeError|KeyError|ValueError)\b[\s\S]*\nin [^\n]*tfconfig_cluster_resolver\.py",  # noqa: E501
