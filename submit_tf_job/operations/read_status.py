@@ -242,6 +242,8 @@ class StatusReader:
         )
 
     def _read_report(self, app: AppReport) -> None:
+        if self._is_last_report(app):
+            return
         live = self._deciding is not None and self._read_live(over=app.state.is_final)
         if not app.state.is_final or self._is_settled(app):
             return
@@ -255,6 +257,15 @@ class StatusReader:
             self._evidence = evidence
         elif not live:  # the report was read before the end
             self._evidence = Evidence.UNREADABLE
+
+    def _is_last_report(self, app: AppReport) -> bool:
+        """Return whether the report was read as its deciding task has written it last: a deciding
+        task that has not succeeded may be started again.
+        """
+        report = self._report
+        if report is None or not report.deciding_task_left:
+            return False
+        return self._is_settled(app) if app.state.is_final else report.state == "succeeded"
 
     def _is_settled(self, app: AppReport) -> bool:
         """Return whether the report is the deciding task's last one: the logs could add nothing to

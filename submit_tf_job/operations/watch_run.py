@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EAGER_S, GROWTH = 30.0, 1.5  # how long after a change the pauses stay short, and how they grow then
+# YARN's service ApplicationMaster sleeps this long before it unregisters (ServiceUtils.terminate):
+# the end of the application comes soon after
+LINGER_S, UNREGISTERED_WITHIN_S = 5.0, 10.0
+NEAR_END = 0.25  # of a pause, while that end is due
 LOGS_S = 60.0  # for logs that can only explain a verdict, or a file system that does not respond
 # For logs that the verdict depends on: longer than `observation.COLLECTED_WITHIN_S`, after which
 # they count as lost by this machine's clock.
@@ -171,6 +175,7 @@ class _Limits:
         self._answered_at = self._changed_at = self._clock()
         self._end = None if timeout_s is None else self._answered_at + timeout_s
         self._over_at: float | None = None
+        self._left_at: float | None = None  # when the deciding task was first seen to have left
 
     def unreachable(self, error: ClusterUnavailable) -> None:
         """Raise the error if it has lasted too long."""
@@ -184,6 +189,10 @@ class _Limits:
         self._answered_at = self._clock()
         if is_change:
             self._changed_at = self._answered_at
+        if status.report is None or not status.report.deciding_task_left:
+            self._left_at = None
+        elif self._left_at is None:
+            self._left_at = self._answered_at
         if not status.state.is_final and not _awaits_logs(status):
             self._over_at = None
         elif self._over_at is None:
@@ -194,15 +203,24 @@ class _Limits:
         return self._clock() - (self._over_at or 0.0) >= _doubt_s(status)
 
     def pause_s(self) -> float:
-        """Return the next pause: short while the run changes, then growing up to a limit; 0 or less
-        at the deadline. It varies, so that many watchers do not send at the same moment.
+        """Return the next pause: short while the run changes, and a quarter of that while YARN ends
+        its application, then growing up to a limit; 0 or less at the deadline. It varies, so that
+        many watchers do not send at the same moment.
         """
         if self._clock() - self._changed_at < EAGER_S:
             self._pause_s = self._first_s
         else:
             self._pause_s = min(self._pause_s * GROWTH, self._longest_s)
         wait_s = self._pause_s * (0.8 + 0.4 * random.random())  # noqa: S311
+        if self._is_near_end():
+            wait_s *= NEAR_END
         return wait_s if self._end is None else min(wait_s, self._end - self._clock())
+
+    def _is_near_end(self) -> bool:
+        if self._left_at is None or self._over_at is not None:
+            return False
+        since_s = self._clock() - self._left_at
+        return LINGER_S - self._first_s <= since_s < UNREGISTERED_WITHIN_S
 
 
 def _at_the_deadline(ref: JobRef, last: JobStatus | None, timeout_s: float) -> JobStatus:

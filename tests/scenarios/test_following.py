@@ -72,3 +72,24 @@ def test_events_in_python_wait_by_themselves(world: World) -> None:
     assert isinstance(seen[-1], submit_tf_job.Status)
     assert (seen[-1].state.value, len(seen) < 100) == ("SUCCEEDED", True)
     assert 600 < clock() - begun < 700
+
+
+@pytest.mark.parametrize("after_s", [5.2, 5.6])  # it sleeps for 5 s before it unregisters
+def test_wait_ends_soon_after_yarn_has_ended_the_application(
+    world: World, monkeypatch: pytest.MonkeyPatch, after_s: float
+) -> None:
+    monkeypatch.setattr("random.random", lambda: 0.5)
+    chief, clock = world.running()["chief-0"], world.cluster.clock
+    over: list[float] = []
+
+    def ends() -> None:
+        world.asked()
+        world.ends()
+        over.append(clock())
+
+    end = {"outcome": {"status": 0}, "ended_at": 1700000070.0}
+    clock.after(20, lambda: world.reports(chief, "succeeded", **end))
+    clock.after(20 + after_s, ends)
+    assert world("wait", "mnist").status == 0
+    assert clock() - over[0] <= 0.25
+    assert world.asked() == [("GET", f"/ws/v1/cluster/apps/{world.application}")]
