@@ -81,8 +81,8 @@ _NESTING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 def clean_text(text: str) -> str:
-    """Return text that every encoding, file and terminal takes: what is no text is escaped, as
-    Python's `backslashreplace` does.
+    """Return text that every encoding, file and terminal accepts: invalid characters are escaped,
+    as Python's `backslashreplace` does.
     """
     return _NO_TEXT.sub(_escaped, text) if _NO_TEXT.search(text) else text
 

@@ -37,7 +37,7 @@ class PortCall:
         """Begin to connect to the port with this index.
 
         Raises:
-            OSError, UnicodeError: The address is none.
+            OSError, UnicodeError: The address is not valid.
         """
         self.index = index
         self.since = time.monotonic()  # start of the connection's present state
@@ -58,13 +58,15 @@ class PortCall:
         self.error = 0 if error == errno.EINPROGRESS else error
 
     def leave(self) -> None:
-        """Say that this task lives, and makes another connection."""
+        """Tell the deciding task that this connection ends and this task continues, with another
+        connection.
+        """
         with contextlib.suppress(ChannelClosed):
             if self.connected:
                 self.channel.send(pack("away"))
 
     def is_late(self, now: float) -> bool:
-        """Return whether nothing has answered for so long that nothing will."""
+        """Return whether no answer came within `ANSWER_S`, so that none is expected."""
         return now > self.since + ANSWER_S
 
 
@@ -74,7 +76,7 @@ class Caller:
     The search goes in rounds. Each looks up the address, and says hello at the port where the
     deciding task was last; if nothing answers there soon, at all of its ports at once, of which
     programs of others may hold some. A deciding task answers within a second, also while it
-    prepares; so what takes connections and never answers is none.
+    prepares; a server that accepts connections and never answers is another program.
     """
 
     def __init__(

@@ -236,7 +236,7 @@ class AllStacks:
             job.warn_once(now, text)
 
     def begin(self, now: float, watch_s: float = 0.0) -> None:
-        """Ask all tasks."""
+        """Ask all tasks for their stacks."""
         self.number += 1
         self.until, self.found = now + ALL_S + watch_s, {}
         tasks = self.peers.tasks()

@@ -335,7 +335,9 @@ def offset_before(stamps: Stamps, since: float) -> int:
 
 
 def _latest_stamp(stamps: Stamps, time: float) -> float:
-    """Return the latest write time for a record at `time`; records of long tasks are rare."""
+    """Return the latest time at which lines recorded at `time` may have been written; long tasks
+    have few records.
+    """
     age = max(0.0, time - stamps[0][1])
     return time + next(pace for until, pace in contract.TIMES_PACES if age < until)
 

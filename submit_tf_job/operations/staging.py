@@ -1,4 +1,4 @@
-"""Upload a job's files and keytab to HDFS before the POST, remove them with the job, sweep unused
+"""Upload a job's files and keytab to HDFS before the POST, remove them with the job, remove unused
 ones.
 """
 
@@ -268,7 +268,7 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
         SettingsError: No staging directory is configured.
         ClusterUnavailable: The jobs that are alive cannot be listed; nothing is removed.
     """
-    from submit_tf_job.storage.staging import forget_leftover, sweep
+    from submit_tf_job.storage.staging import forget_leftover, leftovers
 
     root = staging_root(cluster.settings)
     if root is None:
@@ -277,7 +277,7 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
             hint="set hadoop_conf, or staging: hdfs://… in the settings",
         )
     storage = storage_of(cluster.settings, root)
-    found = list(sweep(storage, storage.path(root), older_than=older_than))
+    found = list(leftovers(storage, storage.path(root), older_than=older_than))
     live = [
         app.name or "" for app in cluster.client.apps(user=cluster.settings.user, states=GOING_ON)
     ]

@@ -381,7 +381,7 @@ def _moment_of(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
 
 
-def sweep(storage: Storage, root: str, *, older_than: timedelta) -> Iterator[Leftover]:
+def leftovers(storage: Storage, root: str, *, older_than: timedelta) -> Iterator[Leftover]:
     """List the jobs without recently staged files; remove nothing.
 
     A job may run for longer than `older_than`, or be started again: the caller has to check.

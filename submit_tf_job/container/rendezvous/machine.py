@@ -144,8 +144,8 @@ class StateMachine(Rendezvous):
         """Handle the deadlines that have passed; take in the elastic tasks that have come.
 
         Args:
-            read_until: The time until which all that arrived is read: no later deadline of another
-                task has passed. None means now.
+            read_until: The time up to which all messages that have arrived were read; a deadline of
+                another task after it has not passed yet. None means now.
         """
         if self.phase == states.ENDING:
             return
