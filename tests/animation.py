@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from html import escape
 from io import StringIO
 from itertools import pairwise
@@ -17,8 +16,6 @@ Scene = list[tuple[float, str]]
 LINE, CHARACTER, MARGIN, SHOWN = 20, 8.43, 16, 24
 LONGEST_S, TYPED_S, PAUSE_S, END_S = 0.7, 1.2, 3.5, 7.0
 PROMPT = "\x1b[1m$ "
-# the directory of a container, which says nothing
-CONTAINER = re.compile(r"/[^\s\x1b]*/container_\w+/")
 COLOURS = {"red": "#ff7b72", "yellow": "#e3b341", "green": "#7ee787", "cyan": "#79c0ff"}
 STYLE = """\
 svg{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono",monospace;fill:#e6edf3}
@@ -74,7 +71,7 @@ def _lines(scene: Scene, columns: int) -> list[tuple[float, Text]]:
         else:
             now_s += min(LONGEST_S, max(0.0, at_s - before_s))
             before_s = at_s
-        for line in CONTAINER.sub("…/", text.replace("\r", "")).splitlines():
+        for line in text.replace("\r", "").splitlines():
             wrapped = Text.from_ansi(line).wrap(console, columns, overflow="fold")
             found += [(now_s, piece) for piece in wrapped or [Text()]]
         if at_s < 0:

@@ -354,12 +354,16 @@ class TaskOutput:
             yield from self._read_output(self._follower.poll)
 
     def _read_output(self, read: Callable[[], Iterable[Run]]) -> Iterator[PrintedLine | Notice]:
+        from submit_tf_job.diagnose.output import without_workdir
         from submit_tf_job.logs.lines import as_left
 
         try:
             for run in read():
                 for line in run.data.decode("utf-8", "backslashreplace").split("\n")[:-1]:
-                    yield PrintedLine(f"{run.origin.container.task} | {as_left(line)}")
+                    shown = as_left(line)
+                    if "/container_" in shown:
+                        shown = without_workdir(shown)
+                    yield PrintedLine(f"{run.origin.container.task} | {shown}")
         except AuthError as error:
             self._given_up = True
             yield Notice(f"the output of the job cannot be shown: {error.message}")

@@ -199,12 +199,15 @@ def test_submit_of_an_invalid_job_spec_sends_no_request(world: World) -> None:
 def test_submit_with_logs_shows_the_output(world: World) -> None:
     chief = world.running()["chief-0"]
     text = b"Epoch 1/3\n1/2 [=>]\r2/2 [==] FAILED \x1b[1mtests\x1b[0m\n"
+    place = "/nm/usercache/alice/appcache/application_1_1/container_1_1_01_000002/train.py"
+    text += f'  File "{place}", line 4\n'.encode()
     world.cluster.clock.after(20, lambda: world.writes(chief, "stdout.txt", text))
     world.cluster.clock.after(90, lambda: world.reports(chief, "succeeded", outcome={"status": 0}))
     world.cluster.clock.after(91, world.ends)
     done = world("submit", SPEC, "--logs")
     lines = [line for line in done.err.splitlines() if line.startswith("chief-0 | ")]
-    assert lines == ["chief-0 | Epoch 1/3", "chief-0 | 2/2 [==] FAILED tests"], done.err
+    shown = ["Epoch 1/3", "2/2 [==] FAILED tests", '  File "train.py", line 4']
+    assert lines == [f"chief-0 | {line}" for line in shown], done.err
 
 
 # --- what is asked before the POST, and what is refused there -------------------------------------
