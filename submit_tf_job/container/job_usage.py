@@ -18,9 +18,11 @@ class Curve:
     (CPU, GPU), or the largest (memory, whose peaks matter).
     """
 
-    def __init__(self, keeps: str) -> None:
-        """Begin without values; `keeps` is the rule that joins several values to a point."""
-        self.keeps = keeps
+    def __init__(self, keeps: str, task: str = "") -> None:
+        """Begin without values; `keeps` is the rule that joins several values to a point, `task`
+        the task that reports a metric.
+        """
+        self.keeps, self.task, self.step_unit = keeps, task, ""
         self.points: list[list[Any]] = []  # seconds, step, value
         self.each = 1  # values of a point
         self.in_last = 0
@@ -171,8 +173,6 @@ class JobUsage:
     def __init__(self) -> None:
         self.tasks: dict[str, dict[str, Any]] = {}
         self.curves: dict[tuple[str, str], Curve] = {}  # by role ("" for a metric) and name
-        self.teller = ""  # the task whose metrics these are
-        self.step_unit = ""
 
     def heard(self, name: str, value: Any) -> None:
         """Store the use that a task has reported; its peak is the largest of all its containers."""
@@ -186,19 +186,23 @@ class JobUsage:
                 memory["peak"], use["peak_by"] = before, former["peak_by"]
         self.tasks[name] = use
 
-    def metrics(self, at: float, task: str, progress: Mapping[str, Any]) -> None:
-        """Add the metrics that a task has reported, `at` seconds after the start, to curves."""
-        if task != self.teller:  # the deciding task, which begins to tell its own
-            self.curves = {key: curve for key, curve in self.curves.items() if key[0]}
-            self.teller = task
-        self.step_unit = progress.get("unit", "")
+    def metrics(self, at: float, task: str, progress: Mapping[str, Any], decides: bool) -> None:
+        """Add the metrics that a task has reported, `at` seconds after the start, to curves.
+
+        A curve is of the task that reported the metric first, until the deciding one reports it.
+        """
         step = progress.get("metrics_step", progress["step"])
         known = sum(not role for role, _ in self.curves)
         for name, value in progress["metrics"].items():
-            if value is None or (("", name) not in self.curves and known >= MOST_METRICS):
+            curve = self.curves.get(("", name))
+            if value is None or (curve is None and known >= MOST_METRICS):
                 continue
-            known += ("", name) not in self.curves
-            self.curves.setdefault(("", name), Curve(NEWEST)).add(at, step, float(value))
+            if curve is None or (decides and curve.task != task):
+                known += curve is None
+                curve = self.curves["", name] = Curve(NEWEST, task)
+            if curve.task == task:
+                curve.step_unit = progress.get("unit", "")
+                curve.add(at, step, float(value))
 
     def roles(self, running: Collection[str]) -> dict[str, Any]:
         """Return the use of each role of which a task has reported any."""
@@ -220,8 +224,8 @@ class JobUsage:
         units = {name: unit for name, _, _, unit, _ in _CURVES}
         found = []
         for (role, name), curve in sorted(self.curves.items(), key=lambda item: bool(item[0][0])):
-            of = {"role": role, "unit": units[name]} if role else {"task": self.teller}
-            of.update({} if role else {"step_unit": self.step_unit})
+            of = {"role": role, "unit": units[name]} if role else {"task": curve.task}
+            of.update({} if role else {"step_unit": curve.step_unit})
             made: dict[str, Any] = {"name": name, "kind": "usage" if role else "metric", **of}
             made.update(points=[_point_for_file(point) for point in curve.points])
             if curve.least and curve.most:

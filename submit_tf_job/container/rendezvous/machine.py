@@ -100,7 +100,7 @@ class StateMachine(Rendezvous):
             left_s = self._left_s(now, m.name, clean)
             if left_s is not None:
                 self.progress["left_s"] = left_s
-            self.usage.metrics(now - self.started, m.name, clean)
+            self.usage.metrics(now - self.started, m.name, clean, decides=m is self.me)
             self._warn_of_metrics(now, m, clean)
 
     def _warn_of_metrics(self, now: float, m: Member, progress: Mapping[str, Any]) -> None:

@@ -44,7 +44,7 @@ def test_curve_of_any_length_has_at_most_240_points_evenly(count: int) -> None:
     made = played()
     for second in range(count):
         told = {"step": second, "metrics": {"loss": float(second)}}
-        made.job.usage.metrics(float(second), "chief-0", told)
+        made.job.usage.metrics(float(second), "chief-0", told, True)
     (curve,) = written(made)["series"]
     points = curve["points"]
     assert points[-1] == [count - 1, count - 1, count - 1], "the newest value is there"
@@ -69,7 +69,7 @@ def test_curve_replaces_the_value_of_a_step_and_keeps_what_is_not_finite() -> No
     made = played()
     told = [(1, 1, 0.5), (2, 1, 0.5), (3, 1, 0.4), (4, 2, "NaN"), (9, 2, "NaN")]
     for at, step, value in told:
-        made.job.usage.metrics(at, "chief-0", {"step": step, "metrics": {"loss": value}})
+        made.job.usage.metrics(at, "chief-0", {"step": step, "metrics": {"loss": value}}, True)
     (curve,) = written(made)["series"]
     assert curve["points"] == [[3, 1, 0.4], [4, 2, "NaN"]]
     assert (curve["least"], curve["most"]) == ([3, 1, 0.4], [1, 1, 0.5])
@@ -146,6 +146,36 @@ def test_metrics_are_those_of_whole_epochs() -> None:
     (loss,) = written(made)["series"]
     assert [point[1:] for point in loss["points"]] == [[1, 3], [2, 2]]
     assert (loss["step_unit"], loss["task"], loss["kind"]) == ("epoch", "chief-0", "metric")
+
+
+# who told which metrics one after the other; name → task and values of the curve
+TELLERS: dict[str, tuple[list[tuple[str, str, float]], dict[str, tuple[str, list[float]]]]] = {
+    "two workers, the chief is silent": (
+        [("worker-0", "loss", 3), ("worker-1", "loss", 9), ("worker-0", "loss", 2)],
+        {"loss": ("worker-0", [3, 2])},
+    ),
+    "two metrics": (
+        [("worker-0", "loss", 3), ("worker-1", "auc", 0.5), ("worker-0", "loss", 2)],
+        {"loss": ("worker-0", [3, 2]), "auc": ("worker-1", [0.5])},
+    ),
+    "the chief begins": (
+        [("worker-0", "loss", 3), ("worker-0", "auc", 0.5), ("chief-0", "loss", 7)],
+        {"loss": ("chief-0", [7]), "auc": ("worker-0", [0.5])},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TELLERS)
+def test_curve_of_a_metric_is_of_one_task(case: str) -> None:
+    made, (told, expected) = played(2), TELLERS[case]
+    for step, (task, name, value) in enumerate(told):
+        made.now += 1
+        progress = {"step": step, "unit": f"step of {task}", "metrics": {name: value}}
+        made.job.record_progress(made.now, made.job.members[task], progress)
+    series = written(made)["series"]
+    found = {one["name"]: (one["task"], [value for _, _, value in one["points"]]) for one in series}
+    assert found == expected
+    assert all(one["step_unit"] == f"step of {one['task']}" for one in series)
 
 
 def test_usage_of_strange_messages_costs_nothing() -> None:
