@@ -115,7 +115,7 @@ class RoleUse:
 
     Attributes:
         tasks: How many tasks have reported their use.
-        for_s: Seconds since the command of the task that has run longest was started.
+        for_s: The longest time, in seconds, that the command of one of its tasks has run.
         peak_by: How the largest peak of memory is known, as in `TaskUse`.
         gpu_percent: The mean over the GPUs of a task.
         gpus_used: The number of a task's GPUs that were used at all; only `peak` is set.
