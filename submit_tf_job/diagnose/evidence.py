@@ -24,7 +24,7 @@ from submit_tf_job.diagnose.exceptions import (
 from submit_tf_job.diagnose.last_words import LastWords, is_trailer, last_words
 from submit_tf_job.diagnose.output import OutputLine, of_process, read_lines, without_workdir
 from submit_tf_job.diagnose.outside import by_status, more_memory
-from submit_tf_job.diagnose.patterns import LINES, PROGRAM, recognise
+from submit_tf_job.diagnose.patterns import GPU_MEMORY_HINT, LINES, PROGRAM, recognise
 
 _QUOTED = 12  # lines of evidence
 _AROUND = 30
@@ -515,6 +515,8 @@ def _with_more_facts(
         return _without_command(cause, ending, output)
     if cause.code == "out-of-memory":
         return _of_memory(ending, cause, error)
+    if cause.code == "gpu-out-of-memory" and error:
+        return replace(cause, hint=f"{cause.hint}{_of_allocator(error.text)}")
     if cause.code == "process-killed":
         hint = (
             f"mostly the kernel, at a memory limit: {more_memory(task, ending.asked_mib)}; or start "  # noqa: E501
@@ -533,6 +535,15 @@ def _with_more_facts(
     return cause
 
 
+def _of_allocator(text: str) -> str:
+    """Return what the allocator of a GPU's memory can be told, by the framework's own words."""
+    if text.startswith("tensorflow."):
+        return "; TF_FORCE_GPU_ALLOW_GROWTH=true in `env`, where it shares the GPU"
+    if "expandable_segments" in text:
+        return "; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in `env` against fragments"
+    return ""
+
+
 def _of_memory(ending: ProgramEnd, cause: Cause, error: Raised | None) -> Cause:
     said = f"{cause.sentence}: {error.words}" if error else cause.sentence
     device = error is not None and re.search(r"ResourceExhausted|RESOURCE_EXHAUSTED", error.text)
@@ -544,8 +555,7 @@ def _of_memory(ending: ProgramEnd, cause: Cause, error: Raised | None) -> Cause:
         return Cause(
             "gpu-out-of-memory",
             said.replace("ran out of memory", "ran out of GPU memory"),
-            "make the batch or the model smaller, or set TF_FORCE_GPU_ALLOW_GROWTH: does another "
-            "process use that GPU?",
+            f"{GPU_MEMORY_HINT}{_of_allocator(error.text)}" if error else GPU_MEMORY_HINT,
         )
     wanted = _wanted_mib(error.text) if error else 0.0
     if wanted > _FAR_TOO_MUCH_MIB:
@@ -586,7 +596,7 @@ def _of_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block | N
     error = f": {block.root.words}" if block else ""
     sentence = f"{ending.task} could not reach {host or 'another host'}{error}"
     hint = (
-        "nodes often have no way to the internet: send the file by `files` or `inputs`, or set "
+        "nodes often have no way to the internet: send the file by `files` or `inputs`; or set "
         "https_proxy in `env`"
     )
     if not host or re.match(r"^(?:localhost|127\.|10\.|192\.168\.|172\.)", host):

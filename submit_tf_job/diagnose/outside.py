@@ -9,7 +9,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.diagnose.capacity import ways_out
 from submit_tf_job.diagnose.cause import Cause
-from submit_tf_job.diagnose.patterns import STILL_RUNS, recognise, role_of
+from submit_tf_job.diagnose.patterns import SHARED_MEMORY_HINT, STILL_RUNS, recognise, role_of
 from submit_tf_job.diagnose.statuses import CONTAINER, LOST, meaning_of, of_executor
 from submit_tf_job.host.units import memory_text
 from submit_tf_job.yarn.amlog import ContainerEnd
@@ -108,11 +108,11 @@ def _more_addresses(
     way = ""
     if need and limit and asked_mib:
         wanted = -int(-need * asked_mib / limit // _GRAIN) * _GRAIN
-        way = f", or by roles.{role_of(end.task)}.memory of {memory_text(wanted)}"
+        way = f"; so is roles.{role_of(end.task)}.memory of {memory_text(wanted)}"
     return (
         "these are addresses, and not memory that is used; no smaller batch helps. The administrator "  # noqa: E501
-        "sets yarn.nodemanager.vmem-check-enabled to false, or a larger vmem-pmem-ratio; a way round "  # noqa: E501
-        f"is fewer arenas (MALLOC_ARENA_MAX=2 in `env`){way}"
+        "sets yarn.nodemanager.vmem-check-enabled to false, or a larger vmem-pmem-ratio; "
+        f"MALLOC_ARENA_MAX=2 in `env` is a way round, by fewer arenas{way}"
     )
 
 
@@ -218,7 +218,7 @@ _BY_BOOTSTRAP = {
     ),
     "output-failed": (
         "did the program write into $TFJOB_OUTPUT_NAME, which is tfjob-outputs/NAME? is there "
-        "room, and may the job's user write there? `on_failure: keep` saves what a failed command "
+        "room, and may the job's user write there; `on_failure: keep` saves what a failed command "
         "has written; "
         "see: submit_tf_job help data"
     ),
@@ -254,7 +254,7 @@ def by_missing_task(task: str, stderr: str) -> Cause | None:
         "tasks-unreachable",
         f"{task} started and cannot reach the deciding task: {found['address']} does not "
         f"answer at port {found['port']}",
-        "a firewall lies between them. On a bridge of Docker: where iptables' chain "
+        "a firewall lies between them; on a bridge of Docker: where iptables' chain "
         "FORWARD has the policy DROP "
         "(`iptables -S FORWARD` on the node), containers reach one another only by a rule "
         "that allows it; or use `network: host`",
@@ -294,10 +294,7 @@ _BY_STATUS = {
         "its last lines say why; an abort without a word is often native memory that "
         "could not be had",
     ),
-    135: (
-        "crashed",
-        "Docker gives a container 64 MB of /dev/shm: read data with threads instead of processes",
-    ),
+    135: ("crashed", f"shared memory may be full; {SHARED_MEMORY_HINT.format()}"),
     136: ("crashed", "PYTHONFAULTHANDLER=1 in `env` shows where"),
     139: (
         "crashed",

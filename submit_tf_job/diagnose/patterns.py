@@ -90,9 +90,15 @@ def role_of(task: str) -> str:
 
 
 _MEMORY_HINT = "make the batch or the model smaller"
+GPU_MEMORY_HINT = f"{_MEMORY_HINT}; does another process use that GPU?"
 _CUDA_HINT = (
-    "does roles.{role} ask for gpus, and does the image's CUDA fit TensorFlow and the node's "
-    "driver? nvidia-smi there shows it"
+    "does the image's CUDA fit the program's framework and the node's driver? nvidia-smi there "
+    "shows it"
+)
+
+SHARED_MEMORY_HINT = (
+    "`docker: {{tmpfs: [/dev/shm]}}` mounts another one over Docker's 64 MB; or read data with "
+    "threads instead of processes"
 )
 
 ARGUMENTS_TOO_LONG = Pattern(  # told by the program, or by YARN's launch script
@@ -110,7 +116,7 @@ PROGRAM: tuple[Pattern, ...] = (
         r"|cudaErrorMemoryAllocation|hipErrorOutOfMemory|cuda[^\n]{0,100}out of memory|\.cuh?:\d+: Memory alloc|CUBLAS_STATUS_ALLOC_FAILED"  # noqa: E501
         r"|OOM when allocating tensor with shape ?(?P<shape>\[[\d,]{0,80}\])?[^\n]{0,300}GPU|Allocator \(GPU_\d+_bfc\) ran out of memory",  # noqa: E501
         "{task} ran out of GPU memory",
-        f"{_MEMORY_HINT}, or set TF_FORCE_GPU_ALLOW_GROWTH: does another process use that GPU?",
+        GPU_MEMORY_HINT,
         near=r"^(?=tensorflow\.|\S*XlaRuntimeError)[^\n]*(?:OOM|out of memory|RESOURCE_EXHAUSTED)",
     ),
     Pattern(
@@ -133,8 +139,8 @@ PROGRAM: tuple[Pattern, ...] = (
         r"insufficient shared memory \(shm\)|[Uu]nable to (?:open|allocate|write) (?:to )?(?:file </torch|shared memory)|/dev/shm[^\n]*(?:No space|full)"  # noqa: E501
         r"|DataLoader worker \(pid[^)]*\) is killed by signal: Bus error"
         r"|\[Errno 28\][^\n]*\nin (?:[^\n]*, )?(?:synchronize|shared_memory|heap)\.py$",
-        "{task} found /dev/shm full: Docker gives a container 64 MB of it",
-        "read data with threads instead of processes",
+        "{task} found /dev/shm full",
+        SHARED_MEMORY_HINT,
     ),
     Pattern(
         "disk-full",
@@ -221,8 +227,8 @@ PROGRAM: tuple[Pattern, ...] = (
         r"File system scheme '(?P<scheme>\w+)' not implemented|(?P<module>hdfs_native|pyarrow)[^\n]*(?:not installed|libhdfs)"  # noqa: E501
         r"|(?:Unable to load|cannot open) libhdfs|HadoopFileSystem load error",
         "{task} cannot use hdfs:// : the image lacks what TensorFlow needs for it",
-        "let the job copy it: `inputs` with download: true, `outputs` with upload: true "
-        "(`submit_tf_job help data`). TensorFlow 2.6 and later need tensorflow-io, libhdfs and "
+        "let the job copy it: `download: true` of an input, `upload: true` of an output "
+        "(`submit_tf_job help data`); TensorFlow 2.6 and later need tensorflow-io, libhdfs and "
         "Java to do it themselves, as that page shows",
         near=r"hdfs://",
     ),
@@ -335,7 +341,7 @@ PROGRAM: tuple[Pattern, ...] = (
         "nccl-failed",  # the words are those of libtorch_cuda.so of PyTorch 2.15
         r"NCCL error in: (?P<place>[^\n]*)|NCCL: unhandled (?P<words>[^\n.]*)|nccl(?:UnhandledCuda|System|Internal|Remote)Error",  # noqa: E501
         "{task} could not exchange data with other GPUs: NCCL failed {place}{words}",
-        "set NCCL_DEBUG=INFO, which logs the reason; NCCL_SOCKET_IFNAME names the interface",
+        "NCCL_DEBUG=INFO in `env` logs the reason; NCCL_SOCKET_IFNAME in `env` names the interface",
     ),
     Pattern(
         "collective-timeout",
@@ -378,7 +384,7 @@ PROGRAM: tuple[Pattern, ...] = (
         r"|only supported with GPUs, no GPUs found|CUDA_ERROR_NO_DEVICE|Could not satisfy (?:explicit )?device specification[^\n]*GPU"  # noqa: E501
         r"|device_type:GPU[^\n]*unknown device|unknown device[^\n]*GPU|libcu\w+\.so[^\n]*cannot open shared object|Unknown backend:? '?(?:gpu|cuda)",  # noqa: E501
         "{task} wanted a GPU and saw none",
-        _CUDA_HINT,
+        f"ask for GPUs by `roles.{{role}}.gpus`; {_CUDA_HINT}",
     ),
     # --- numeric errors ---
     Pattern(
@@ -393,7 +399,7 @@ PROGRAM: tuple[Pattern, ...] = (
         "keras-3",
         r"Attempt to convert a value \(PerReplica|pass this dataset to ClusterCoordinator\.create_per_worker_dataset",  # noqa: E501
         "{task}: Keras 3 does not train under this strategy",
-        "install tf_keras and say `keras: legacy`, use TensorFlow 2.15, or see: submit_tf_job help "
+        "install tf_keras and say `keras: legacy`; or use TensorFlow 2.15; see: submit_tf_job help "
         "frameworks",
     ),
     Pattern(
@@ -438,7 +444,8 @@ PROGRAM: tuple[Pattern, ...] = (
         "module-missing",
         r"No module named (?:'(?P<module>[\w.]+)'|(?P<name>[\w.]+)$)",
         "{task} could not import the module {module}{name}",
-        "install it in the image, or ship it under `files` if it is your own",
+        "install it in the image, or list it in a file for `python.requirements`; ship it under "
+        "`files` if it is your own",
     ),
     Pattern(
         "library-missing",
@@ -513,7 +520,7 @@ PROGRAM: tuple[Pattern, ...] = (
         r"|(?P<hub>\.?/[\w./-]{1,255}) is not a local folder and is not a valid model|Unable to find '(?P<set>[^']+)'"  # noqa: E501
         r"|FileNotFoundError: (?:[^\n]{0,300}?['\"\s])?(?P<other>/[^\s'\":;]+)",
         "{task} did not find {path}{h5}{tf}{checkpoint}{model}{keras}{old}{folder}{xgb}{lgb}{folder2}{data}{hub}{set}{other}",  # noqa: E501
-        "ship it under `files`, or mount its directory; paths are those inside the container",
+        "ship it under `files`; or mount its directory; paths are those inside the container",
     ),
     ARGUMENTS_TOO_LONG,
     Pattern(
@@ -599,7 +606,7 @@ LINES: tuple[Pattern, ...] = (
         "file-missing",
         r"^\S+: (?:line \d+: )?(?:(?:cannot|can't) [\w ]+ |cd: )?[‘'\"]?(?=[\w*-]*[./])(?P<path>[\w./*-]+)[’'\"]?: (?:Cannot open: )?No such file or directory",  # noqa: E501, RUF001
         "{task} did not find {path}",
-        "ship it under `files`, or mount its directory; paths are those inside the container",
+        "ship it under `files`; or mount its directory; paths are those inside the container",
     ),
     Pattern(
         "host-unreachable",

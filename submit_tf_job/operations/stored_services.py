@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, storage_of
 from submit_tf_job.yarn import service_properties
+from submit_tf_job.yarn.observed import ObservedService
 
 if TYPE_CHECKING:
+    from submit_tf_job.observation import JobStatus
     from submit_tf_job.storage import Stat, Storage
     from submit_tf_job.yarn.submission_steps import StoredRun
 
@@ -165,3 +167,15 @@ def _parse_copy(content: bytes) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def service_of(cluster: Cluster, status: JobStatus) -> ObservedService | None:
+    """Return YARN's service of a run: from the status, or from its copy on HDFS if the status has
+    no components.
+    """
+    if status.components or status.of_other_user:
+        return status.service
+    stored = stored_services(cluster)
+    with suppress(SubmitTFJobError):
+        return ObservedService.from_json(stored.content(status.run)) if stored else status.service
+    return status.service

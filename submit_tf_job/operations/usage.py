@@ -21,7 +21,7 @@ from submit_tf_job.operations.listing import JobSelection, listed_jobs
 from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.runs import find_with_record
 from submit_tf_job.operations.series import usage_of_status
-from submit_tf_job.operations.stored_services import stored_services
+from submit_tf_job.operations.stored_services import service_of
 from submit_tf_job.yarn.observed import Charge, ObservedService
 from submit_tf_job.yarn.service_properties import Resubmission
 
@@ -80,7 +80,7 @@ def usage_of(cluster: Cluster, job: str | JobRef) -> JobUse:
     use = use_of_status(cluster, status)
     if use.used is None or not says_something(status):
         return use
-    service = _service_of(cluster, status)
+    service = service_of(cluster, status)
     floor = Resubmission.of(service.properties if service else {}).memory
     return replace(use, advice=advice(use.asked, use.used.roles, step_mib(cluster), floor))
 
@@ -98,22 +98,10 @@ def use_of_status(cluster: Cluster, status: JobStatus) -> JobUse:
         elapsed_s=app.elapsed_ms // 1000 if app and app.elapsed_ms else None,
         asked=_asked_of(status.service)
         or _asked_in_record(cluster, status.run)
-        or _asked_of(_service_of(cluster, status)),
+        or _asked_of(service_of(cluster, status)),
         charge=app.charge if app else None,
         used=usage_of_status(cluster, status),
     )
-
-
-def _service_of(cluster: Cluster, status: JobStatus) -> ObservedService | None:
-    """Return YARN's service of a run: from the status, or from its copy on HDFS if the status has
-    no components.
-    """
-    if status.components or status.of_other_user:
-        return status.service
-    stored = stored_services(cluster)
-    with suppress(SubmitTFJobError):
-        return ObservedService.from_json(stored.content(status.run)) if stored else status.service
-    return status.service
 
 
 def _asked_of(service: ObservedService | None) -> dict[str, Asked]:

@@ -15,6 +15,7 @@ from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.logs import am_log, end_of_log
 from submit_tf_job.operations.series import keep_usage
+from submit_tf_job.operations.stored_services import service_of
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
@@ -245,12 +246,25 @@ def _first_cause(cluster: Cluster, status: JobStatus) -> Cause | None:
 
 def _find_cause(cluster: Cluster, seen: JobStatus) -> Cause | None:
     try:
-        return _gather_evidence(cluster, seen)
+        return _with_fitting_hint(cluster, seen, _gather_evidence(cluster, seen))
     except SubmitTFJobError as error:
         _LOG.info("why it failed could not be found out: %s", error.message)
     except Exception:  # noqa: BLE001 - an explanation must not cost the verdict
         _LOG.info("a defect in finding out why a job failed", exc_info=True)
     return None
+
+
+def _with_fitting_hint(cluster: Cluster, seen: JobStatus, cause: Cause | None) -> Cause | None:
+    """Return a cause whose hint advises nothing that the job has, by its posted service."""
+    from submit_tf_job.diagnose.advice import JobKeys, advises, fitting
+
+    if cause is None or cause.task is None or not advises(cause.hint):
+        return cause
+    service = service_of(cluster, seen)
+    if service is None:
+        return cause
+    keys = JobKeys.of(service.raw, cause.task.rpartition("-")[0])
+    return replace(cause, hint=fitting(cause.hint, keys, cause.facts))
 
 
 def _gather_evidence(cluster: Cluster, seen: JobStatus) -> Cause | None:

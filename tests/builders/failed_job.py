@@ -77,9 +77,11 @@ and launch on host node1:10871
 class Failing:
     """A job that failed, and what its tasks and containers left."""
 
-    def __init__(self, world: World, *, over: bool = True) -> None:
-        self.world = world
-        world.submitted()
+    def __init__(
+        self, world: World, *, over: bool = True, name: str = "mnist", **changes: Any
+    ) -> None:
+        self.world, self.name = world, name
+        world.submitted(name, **changes)
         self.containers = world.runs("chief-0", "worker-0", "worker-1")
         world.hdfs()
         if over:
@@ -135,7 +137,7 @@ class Failing:
         return self.asked()
 
     def asked(self) -> dict[str, Any]:
-        done = self.world("status", "mnist", "-o", "json")
+        done = self.world("status", self.name, "-o", "json")
         assert done.status == 0, done.err
         return done.json["root_cause"] or {"code": None}
 

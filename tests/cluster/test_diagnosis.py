@@ -94,11 +94,11 @@ CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
     ),
     "why-grpc-port": (
         {"command": python(SERVER), **OF_TENSORFLOW},
-        *("port-in-use", "worker-0", 1, "in use", "a next run takes others"),
+        *("port-in-use", "worker-0", 1, "in use", "$TFJOB_PORT"),
     ),
     "why-all-reduce": (
         {**PAIR, "command": "python3 all_reduce.py", "files": ["all_reduce.py"], **TWO_OF_IT},
-        *("peer-failed", "chief-0", 1, "it names worker-0", "ended first"),
+        *("steps-differ", "chief-0", 1, "worker-0 had finished", "the same steps"),
     ),
 }
 # statuses that Hadoop takes for its own where a container ends with them

@@ -9,8 +9,10 @@ for what no machine here can do.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 PROGRAMS = Path(__file__).parent / "programs"
 RECORDED = Path(__file__).parents[1] / "data" / "failures"
@@ -53,3 +55,19 @@ def _parsed(path: Path) -> list[Case]:
             key, _, value = line.partition(":")
             found[-1].fields[key.strip()] = value.strip()
     return found
+
+
+def judged(case: Case, cause: Mapping[str, Any]) -> tuple[list[str], bool]:
+    """Return what is wrong in the cause that is told, and whether it misleads."""
+    told, hint = f"{cause['sentence']} {cause['exception']}", cause["hint"]
+    wrong = [f"{words!r} is not told" for words in case.listed("words") if words not in told]
+    wrong += [f"{words!r} is not advised" for words in case.listed("hint") if words not in hint]
+    misled = [words for words in case.listed("never") if words in f"{cause['sentence']} {hint}"]
+    for key, value in (
+        ("code", cause["code"]),
+        ("place", cause["facts"].get("place", "")),
+        ("retry", "yes" if cause["retryable"] else "no"),
+    ):
+        if case.fields.get(key) and value not in case.fields[key].split():
+            wrong.append(f"{key} is {value}")
+    return wrong + [f"{words!r} misleads" for words in misled], bool(misled)

@@ -156,3 +156,83 @@ def test_more_memory_is_what_the_hint_says(world: World) -> None:
                 "more", roles={"worker": {"memory": f"{advised}Mi"}}, strategy="single"
             )
             assert world("validate", spec).status == 0
+
+
+# --- what the job has -----------------------------------------------------------------------------
+
+HDFS = "hdfs:///rows"
+OPENED = f"FileNotFoundError: [Errno 2] No such file or directory: '{HDFS}/a.csv'"
+LACKED = "FileNotFoundError: [Errno 2] No such file or directory: '/site/a.csv'"
+READ_ONLY = "OSError: [Errno 30] Read-only file system: '/site/a.csv'"
+START = 'Traceback (most recent call last):\n  File "t.py", line 9, in <module>\n    f()\n'
+NCCL = "torch.distributed.DistBackendError: NCCL error in: x.hpp:317, unhandled system error"
+TF_OOM = "tensorflow.python.framework.errors_impl.ResourceExhaustedError: OOM when allocating tensor with shape[8] and type float on /device:GPU:0 by allocator GPU_0_bfc"
+TORCH_OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB. If reserved but "
+    "unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+)
+SHM = "RuntimeError: unable to write to file </torch_1_2_3>"
+KEEP = {"model": {"uri": "hdfs:///m", "upload": True, "on_failure": "keep"}}
+# words of the hint; the exception, or an exit status, or a reason of the bootstrap; keys that the
+# job has already, or what its posted description says where the world lacks what they need
+HAD: tuple[tuple[str, Any, dict[str, Any]], ...] = (
+    ("roles.worker.gpus", "RuntimeError: No CUDA GPUs are available", {"posted": {"roles": {"worker": {"gpus": 1}}}}),
+    ("TF_FORCE_GPU_ALLOW_GROWTH", TF_OOM, {"env": {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}}),
+    ("PYTORCH_CUDA_ALLOC_CONF", TORCH_OOM, {"env": {"PYTORCH_CUDA_ALLOC_CONF": "x:1"}}),
+    ("NCCL_DEBUG=INFO", NCCL, {"env": {"NCCL_DEBUG": "INFO"}}),
+    ("NCCL_SOCKET_IFNAME", NCCL, {"env": {"NCCL_SOCKET_IFNAME": "eth0"}}),
+    ("GLOO_SOCKET_IFNAME", "RuntimeError: Gloo connectFullMesh failed with x", {"env": {"GLOO_SOCKET_IFNAME": "eth0"}}),
+    ("OMP_NUM_THREADS", "RuntimeError: can't start new thread", {"env": {"OMP_NUM_THREADS": "2"}}),
+    ("https_proxy", "urllib.error.URLError: <urlopen error timed out>", {"env": {"https_proxy": "http://p:1"}}),
+    ("PYTHONFAULTHANDLER", 139, {"env": {"PYTHONFAULTHANDLER": "1"}}),
+    ("PYTHONFAULTHANDLER", 136, {"env": {"PYTHONFAULTHANDLER": "1"}}),
+    ("keras: legacy", "ValueError: Attempt to convert a value (PerReplica:{", {"keras": "legacy"}),
+    ("hadoop: {conf: inline}", "java.net.UnknownHostException: nn1", {"hadoop": {"conf": "inline"}}),
+    ("strategy: torch", "ValueError: environment variable RANK expected, but not set", {"strategy": "torch"}),
+    ("--set inputs.NAME", OPENED, {"posted": {"data": {"inputs": {"rows": {"uri": HDFS, "download": True}}}}}),
+    ("mount its directory", LACKED, {"mounts": ["/site:/site"], "image": "x/y:1"}),
+    ("unless they end in :rw", READ_ONLY, {"mounts": ["/site:/site:rw"], "image": "x/y:1"}),
+    ("/dev/shm]", SHM, {"docker": {"tmpfs": ["/dev/shm"]}, "image": "x/y:1"}),
+    ("/dev/shm]", 135, {"docker": {"tmpfs": ["/dev/shm"]}, "image": "x/y:1"}),
+    ("on_failure: keep", "output-failed", {"posted": {"data": {"outputs": KEEP}}}),
+    ("list it in a file", "ModuleNotFoundError: No module named 'wisdom'", {"posted": {"packages": {}}}),
+)  # fmt: skip
+
+
+def add_to_stored_service(world: World, more: dict[str, Any]) -> None:
+    """Add to the description of the job's tasks, in YARN's copy of the service."""
+    path = world.home / f"alice/.yarn/services/{world.name}/{world.name}.json"
+    service = json.loads(path.read_text())
+    for file in service["configuration"]["files"]:
+        if file["dest_file"] == "tfjob.json":
+            told = json.loads(file["properties"]["content"])
+            roles = more.pop("roles", {})
+            for role, keys in roles.items():
+                told["roles"][role] |= keys
+            file["properties"]["content"] = json.dumps({**told, **more})
+    path.write_text(json.dumps(service))
+
+
+def failed_hint(world: World, name: str, how: Any, **changes: Any) -> str:
+    """Return the hint for a job with these keys whose first worker failed so."""
+    posted = changes.pop("posted", {})
+    job = Failing(world, name=name, **changes)
+    add_to_stored_service(world, posted)
+    if isinstance(how, int):
+        first, text = job.first("worker-0", how, "killed"), ""
+    elif how in ("output-failed",):
+        first, text = job.first("worker-0", 1, how), ""
+    else:
+        first, text = job.first("worker-0", 1), f"{START}{how}\n"
+    cause = job.why(first, stderr=text)
+    assert cause["hint"] or changes or posted, cause
+    return str(cause["hint"])
+
+
+@pytest.mark.parametrize("number", range(len(HAD)))
+def test_hint_does_not_advise_what_the_job_has(world: World, number: int) -> None:
+    words, how, has = HAD[number]
+    assert words in failed_hint(world, "plain", how), words
+    hint = failed_hint(world, "had", how, **has)
+    assert words not in hint, hint
+    assert not re.search(r"^; |; $|; ;", hint), hint

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import zipfile
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 import submit_tf_job
 from tests.json_page import documented, produced
 from tests.scenarios.conftest import ME
 from tests.world import RM, World
 
-ROLES = {"chief": {"memory": "1Gi"}, "worker": {"memory": "1Gi", "instances": 2}}
+ROLES: dict[str, dict[str, Any]] = {
+    "chief": {"memory": "1Gi"},
+    "worker": {"memory": "1Gi", "instances": 2},
+}
 COMMAND = ["python3", "train.py", "--lr", "0.1", "--epochs", "3"]
 
 
@@ -133,3 +140,117 @@ def test_why_with_records_of_another_version_and_with_damaged_ones(kept: World) 
         assert ("version", "submit_tf_job") in changed(why(kept))
     path.write_text("{")
     assert why(kept)["since_success"] is None
+
+
+def wheel(folder: Path, version: str) -> str:
+    """Make a wheel of a library; return its name."""
+    made = folder / f"mylib-{version}-py3-none-any.whl"
+    info = f"mylib-{version}.dist-info"
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("mylib.py", f"V = {version!r}\n")
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: mylib\nVersion: {version}\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+    return made.name
+
+
+# what the failed run has other than the one that succeeded, and what is told of it
+GPUS = {"DAY": "monday"}
+SORTS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str], tuple[str | None, ...]]] = {
+    "image": ({"image": "a/b:1"}, {"image": "a/b:2"}, ("image", "image"), ("a/b:1", "a/b:2")),
+    "argument that is gone": (
+        {"command": [*COMMAND, "--fast"]},
+        {"command": COMMAND},
+        ("argument", "--fast"),
+        (None, None),
+    ),
+    "variable that is gone": ({"env": GPUS}, {}, ("variable", "DAY"), ("monday", None)),
+    "variable of one role": (
+        {},
+        {"roles": {**ROLES, "worker": {**ROLES["worker"], "env": GPUS}}},
+        ("variable", "DAY"),
+        (None, "monday"),
+    ),
+    "key of the job": (
+        {},
+        {"finish_timeout": "90s"},
+        ("key", "finish_timeout"),
+        (None, None),
+    ),
+    "number of workers": (
+        {},
+        {"roles": {**ROLES, "worker": {"memory": "1Gi", "instances": 3}}},
+        ("key", "roles.worker.instances"),
+        ("2", "3"),
+    ),
+    "file": ({"program": "a"}, {"program": "b"}, ("file", "train.py"), (None, None)),
+    "node": ({}, {"host": "node2"}, ("node", "worker-0"), ("node1", "node2")),
+    "package": ({"wheel": "1.0"}, {"wheel": "1.1"}, ("package", ""), (None, None)),
+}
+
+
+@pytest.mark.parametrize("name", SORTS)
+def test_why_tells_each_sort_of_change(kept: World, name: str) -> None:
+    """Nothing else differs; values of None are not compared, and an archive is gone and is new."""
+    before, now, told, values = SORTS[name]
+    for status, given in ((0, before), (3, now)):
+        more = dict(given)
+        if version := more.pop("wheel", None):
+            more["python"] = {"wheels": [wheel(kept.home, version)]}
+        ran(kept, status, "begin\n", **more)
+    new = changed(why(kept))
+    kinds = {key: value for key, value in new.items() if key[0] == told[0]}
+    assert list(new) == list(kinds), new
+    assert kinds, "nothing is told"
+    for key, found in kinds.items():
+        assert not told[1] or key[1].startswith(told[1]), new
+        assert all(value is None or value == got for value, got in zip(values, found, strict=True))
+        assert found[0] != found[1]
+
+
+END = "shard 17 is not what it was\n"
+
+
+@pytest.mark.parametrize(
+    ("read_s", "has_changes", "has_lines"),
+    [(0.0, True, True), (0.4, True, False), (3.0, False, False)],
+)
+def test_why_compares_for_two_seconds(
+    kept: World, monkeypatch: pytest.MonkeyPatch, read_s: float, has_changes: bool, has_lines: bool
+) -> None:
+    """What a slow HDFS has not told until then is left out; the cause is told all the same."""
+    good = ran(kept, 0, "begin\n")
+    run = ran(kept, 3, f"begin\n{END}", "b")
+    plain = kept("why", "mnist", "-o", "json").json
+    assert plain["since_success"]["lines"] == [END.strip()]
+    opened = Path.open
+
+    def slow(self: Path, *args: Any, **more: Any) -> Any:
+        if any(part in str(self) for part in (run, good, "/logs/")):
+            kept.passes(read_s)
+        return opened(self, *args, **more)
+
+    monkeypatch.setattr(Path, "open", slow)
+    found = kept("why", "mnist", "-o", "json").json
+    since = found["since_success"]
+    assert (since is not None) == has_changes, since
+    assert bool(since and since["lines"]) == has_lines, since
+    assert found["state"] == "FAILED"
+
+
+def test_why_reads_at_most_five_megabytes(kept: World) -> None:
+    long = "".join(f"step {n} of 900000\n" for n in range(900_000))  # 19 MB
+    for status in (0, 0, 0, 3):
+        ran(kept, status, long + (END if status else ""))
+    kept("why", "mnist")  # imports are read once
+
+    def read() -> int:
+        return int(Path("/proc/self/io").read_text().split()[1])
+
+    before = read()
+    assert why(kept)["since_success"]["lines"] == [END.strip()]
+    assert read() - before < 5 * 2**20 + 2**19  # with records and YARN's answers

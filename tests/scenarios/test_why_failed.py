@@ -70,22 +70,6 @@ def test_containers_of_known_diagnostics(job: Failing) -> None:
 RIGHT = 0.97
 
 
-def judged(case: corpus.Case, cause: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """Return what is wrong in the cause that is told, and whether it misleads."""
-    told, hint = f"{cause['sentence']} {cause['exception']}", cause["hint"]
-    wrong = [f"{words!r} is not told" for words in case.listed("words") if words not in told]
-    wrong += [f"{words!r} is not advised" for words in case.listed("hint") if words not in hint]
-    misled = [words for words in case.listed("never") if words in f"{cause['sentence']} {hint}"]
-    for key, value in (
-        ("code", cause["code"]),
-        ("place", cause["facts"].get("place", "")),
-        ("retry", "yes" if cause["retryable"] else "no"),
-    ):
-        if case.fields.get(key) and value not in case.fields[key].split():
-            wrong.append(f"{key} is {value}")
-    return wrong + [f"{words!r} misleads" for words in misled], bool(misled)
-
-
 def test_causes_of_the_corpus(job: Failing) -> None:
     scores: dict[str, list[list[str]]] = {}
     wrong, misleading = {}, []
@@ -100,7 +84,7 @@ def test_causes_of_the_corpus(job: Failing) -> None:
         outputs = {name: ended.get(name, "") for name in ("stderr", "stdout")}
         gpus = ["NVIDIA L4"] * int(case.fields.get("gpus", 0))
         cause = job.why(first, tasks=[{"task": "worker-0", "gpus": gpus}], **outputs)
-        faults, misleads = judged(case, cause)
+        faults, misleads = corpus.judged(case, cause)
         scores.setdefault(case.category, []).append(faults)
         if faults:
             wrong[f"{case.category}/{case.name}"] = (faults, cause["sentence"])
