@@ -229,7 +229,7 @@ class Caller:
 
     # --- the connection ---------------------------------------------------------------------------
     def calls(self) -> list[PortCall]:
-        """Return the connections, those that may still come to nothing, too."""
+        """Return the connection to the deciding task, or else those on which it may answer yet."""
         return [self.call] if self.call else self.asked
 
     @property

@@ -159,7 +159,7 @@ def put_board(where: str, directory: str, command_at: At, at: At) -> None:
 
 
 def put_command(path: str, before: list[str], text: str, at: At, note: str) -> None:
-    """Put a command behind lines that it needs; the note is about these."""
+    """Put a command, after shell lines that it needs; the note is about those lines."""
     at.put(path, "\n".join([*before, text]), note if before else "")
 
 

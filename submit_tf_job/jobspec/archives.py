@@ -1,4 +1,6 @@
-"""Look through an archive before it is sent: whether a container can unpack it, and the price."""
+"""Read an archive before it is sent: whether a container can unpack it, within the bounds of
+`Price`.
+"""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ class LogServer:
     """A cluster's log server, over HTTP.
 
     The MapReduce JobHistoryServer (`/ws/v1/history`, HsWebServices) and the
-    ApplicationHistoryServer (`/ws/v1/applicationhistory`, AHSWebServices) have the same API, but
+    ApplicationHistoryServer (`/ws/v1/applicationhistory`, AHSWebServices) have the same API, except
     for the shapes of their lists, and frame contents as NodeManagers do. They do not list
     containers.
 

@@ -151,7 +151,9 @@ def _outputs_of(runs: Sequence[Mapping[str, Any]], cluster: Cluster, task: str) 
 
 
 def _container_of(report: JobReport, task: str) -> tuple[str, str | None]:
-    """Return container and node of a task, or else of one of its role, or of the deciding one."""
+    """Return the container and the node of a task; if they are not known, of another task of its
+    role, or of the deciding task.
+    """
     role = task.rpartition("-")[0]
     known = [one for one in report.tasks if one.container_id]
     same = [one for one in known if one.task == task]

@@ -166,11 +166,11 @@ def live_runs(cluster: Cluster, job: str) -> tuple[JobRef, ...]:
 
 
 def properties_of_run(cluster: Cluster, run: str) -> Mapping[str, str]:
-    """Return the properties of a run's service: of YARN's copy on HDFS; where that cannot be read,
-    of the services API, which returns them only while the run lives; {} where there is no HDFS.
+    """Return the properties of a run's service: from YARN's copy on HDFS; if that cannot be read,
+    from the services API, which returns them only while the run lives; {} without HDFS.
 
     Raises:
-        SubmitTFJobError: Neither shows them.
+        SubmitTFJobError: They can be read from neither.
     """
     stored = stored_services(cluster)
     unread: SubmitTFJobError | None = None

@@ -97,8 +97,8 @@ def keep_usage(cluster: Cluster, status: JobStatus) -> None:
 
 
 def _left_by_tasks(cluster: Cluster, status: JobStatus, addresses: dict[str, list[str]]) -> bytes:
-    """Return the file as the collected logs have it, else its node; b"" if neither does, or YARN
-    has forgotten the run.
+    """Return the content of the file: of a run that is over from its collected logs, else from the
+    node that has it; b"" if none has it, or YARN has forgotten the run.
     """
     app = status.app
     if app is None:
