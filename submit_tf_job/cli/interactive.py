@@ -177,7 +177,7 @@ def _make_token(path: Path) -> None:
 def _serve(context: Context, settings: Settings, planned: Plan, token: Path | None = None) -> int:
     """Submit the job, wait until it runs, and print its address."""
     from submit_tf_job.operations.follow import Event, follow
-    from submit_tf_job.operations.links import all_links
+    from submit_tf_job.operations.links import all_links, is_reachable
     from submit_tf_job.operations.watch_run import until_end
     from submit_tf_job.report.follow_text import EventLines
 
@@ -209,6 +209,12 @@ def _serve(context: Context, settings: Settings, planned: Plan, token: Path | No
         context.say(f"it has not said its address yet: submit_tf_job open {name}")
         return EXIT_OK
     link, domain = served[0], planned.site.domain
+    waits = waiting.PAGE_ANSWERS.attempts(cluster.clock, cluster.sleep)
+    if not any(is_reachable(link) for _ in waits):
+        context.say(
+            "it does not answer from here yet: it is still starting, or this machine does not "
+            f"reach its node (submit_tf_job tunnel {name})"
+        )
     dns = domain and host_name(
         planned.job.deciding_role, 0, done.ref.run, planned.site.registry_user, domain
     )

@@ -48,6 +48,7 @@ def test_notebook_is_a_job_whose_token_nobody_sees(staged: World) -> None:
     done = served(world, "notebook-0", "notebook", *given)
     assert done.out == "http://node1:20123\n", done.err
     assert f"its token is in {world.home / TOKEN}" in done.err
+    assert "it does not answer from here yet" in done.err, "nothing listens on node1"
     assert "by Registry DNS: http://notebook-0.notebook-" in done.err
     assert "to end it: submit_tf_job stop notebook" in done.err
     token = (world.home / TOKEN).read_text().strip()
