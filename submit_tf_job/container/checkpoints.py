@@ -78,10 +78,10 @@ def look(info: Info, env: Mapping[str, str], uri: str) -> dict[str, Any]:
     clean[GIVEN_TOKENS] = info.env.get(ENV_FILE, "")
     argv = own_python.command_line(MODULE, info, env)
     request = json.dumps({"uri": uri}).encode("ascii")
-    pipe, none = subprocess.PIPE, subprocess.DEVNULL
+    cwd, pipe, none = own_python.directory_of(info), subprocess.PIPE, subprocess.DEVNULL
     try:
         done = subprocess.run(
-            argv, input=request, stdout=pipe, stderr=none, env=clean, cwd=info.cwd, timeout=LIMIT_S
+            argv, input=request, stdout=pipe, stderr=none, env=clean, cwd=cwd, timeout=LIMIT_S
         )
         found = foreign.parse(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as err:

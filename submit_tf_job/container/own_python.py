@@ -42,6 +42,14 @@ def command_line(module: str, info: Info, env: Mapping[str, str]) -> list[str]:
     return [sys.executable, "-B", "-S", "-c", START % (root, module, first, last)]
 
 
+def directory_of(info: Info) -> str:
+    """Return the directory to start in: the task's, or the root where the program has removed it.
+
+    Popen cannot start a process in a directory that does not exist.
+    """
+    return info.cwd if os.path.isdir(info.cwd) else os.sep
+
+
 def environment_of(info: Info, env: Mapping[str, str]) -> dict[str, str]:
     """Return the program's variables without those that change how Python itself starts."""
     own = {name: value for name, value in env.items() if not name.startswith(PREFIXES)}

@@ -578,6 +578,28 @@ def test_output_after_failure(job: Cluster, hdfs: WebNameNode, on_failure: str, 
     assert told == [on(hdfs, f"/models/{name}") for name in names]
 
 
+# Programs that write an output, and remove what else is there.
+CLEANING: dict[str, tuple[str, int]] = {
+    "all else": ("find . -mindepth 1 -maxdepth 1 ! -name tfjob-outputs -exec rm -rf {} +", 0),
+    "all of it": ('here=$PWD; cd /; rm -rf "$here"', 97),
+    "the directory's name": ('mv "$PWD" "$PWD.old"', 97),
+    "its own home": ("export HOME=/no/such; unset PATH", 0),
+}
+
+
+@pytest.mark.parametrize("name", CLEANING)
+def test_output_of_a_program_that_cleans_up_is_stored_or_told(
+    job: Cluster, hdfs: WebNameNode, name: str
+) -> None:
+    clean, status = CLEANING[name]
+    storing(job, on(hdfs), f"echo new > $TFJOB_OUTPUT_M/x; {clean}")
+    assert job.wait("chief-0", 60) == status
+    if status:
+        assert "no such file or directory" in job.outcome("chief-0")["message"]
+    else:
+        assert stored(hdfs) == {"x": b"new\n"}
+
+
 def test_a_command_that_writes_nothing_fails(job: Cluster, hdfs: WebNameNode) -> None:
     storing(job, on(hdfs), "true")
     where = job.places["chief-0"][0] / "tfjob-outputs/m"

@@ -308,9 +308,9 @@ class _Copy:
         env[GIVEN_TOKENS] = info.env.get(ENV_FILE, "")
         request = {"steps": self.steps, "patience_s": self.patience_s}
         argv = own_python.command_line(TRANSFER, info, self.data.env)
-        pipe = subprocess.PIPE
+        cwd, pipe = own_python.directory_of(info), subprocess.PIPE
         try:
-            process = subprocess.Popen(argv, env=env, cwd=info.cwd, stdin=pipe, stdout=pipe)
+            process = subprocess.Popen(argv, env=env, cwd=cwd, stdin=pipe, stdout=pipe)
         except OSError as err:  # no memory, too many processes
             text = f"the copying process cannot be started: {err.strerror}"
             raise StoreError(text, transient=True) from err
