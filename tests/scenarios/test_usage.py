@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +15,7 @@ import submit_tf_job
 from tests.json_page import check
 from tests.world import RM, World
 
+ROOT = Path(__file__).parents[2]
 FILE, QUARTER = "job-usage.json", 1 << 28
 AMOUNTS = {
     "least": 1.0,
@@ -235,3 +238,35 @@ def test_who_watches_asks_once_in_fifteen_seconds(
     assert not [path for path in plain if FILE in path]
     details = 120 / 15 + 1  # of the table of tasks
     assert len(shown) - len(plain) <= len(looks) + details
+
+
+def test_usage_prints_what_the_documentation_shows(world: World) -> None:
+    page = (ROOT / "docs/operate.md").read_text("utf-8")
+    [shown] = re.findall(r"    \$ submit_tf_job usage churn\n((?:    .*\n)+)", page)
+    world.yarn.site.max_mb, world.yarn.site.max_gpus = 32768, 4
+    worker = {"memory": "16Gi", "cpus": 4, "gpus": 1, "instances": 4}
+    spec = {"strategy": "multi-worker", "roles": {"worker": worker}}
+    first = world.running("worker-0", name="churn", **spec)["worker-0"]
+    world.reports(first, "running", progress={"step": 3, "part": 0.5, "metrics": {}})
+
+    def of(mean: float, most: float, task: str) -> dict[str, Any]:
+        return {**AMOUNTS, "least": mean / 2, "mean": mean, "most": most, "most_task": task}
+
+    gib = 1 << 30
+    memory = {"mean": of(2.8 * gib, 3 * gib, ""), "peak": of(3 * gib, 3.1 * gib, "worker-2")}
+    held = {"mean": of(30.1 * gib, 30.2 * gib, ""), "peak": of(30 * gib, 30.3 * gib, "worker-3")}
+    told = {
+        "memory_bytes": memory,
+        "cpu_cores": {"mean": of(1.6, 1.7, "worker-0")},
+        "gpu_percent": {"mean": of(37, 40, ""), "peak": of(60, 98, "worker-1")},
+        "gpus_used": {"peak": of(1, 1, "worker-0")},
+        "gpu_memory_bytes": held,
+    }
+    use = {"tasks": 4, "for_s": 2520, "peak_by": "kernel", **told}
+    world.writes(first, FILE, {**USAGE, "roles": {"worker": use}})
+    printed = world("usage", "churn").out.splitlines()
+    assert printed[0].startswith("churn  RUNNING  after")
+    wanted = [line.removeprefix("    ") for line in shown.splitlines()]
+    for lines in (printed, wanted):
+        lines[:] = [line for line in lines[1:] if not line.startswith("charged")]
+    assert printed == wanted
