@@ -1,5 +1,5 @@
-"""The floor of a submission: one POST and nothing else. Prints when it was sent and the application
-that came of it.
+"""The floor of a submission: one POST, then a look each second until YARN has ended the application.
+Prints when the POST was sent, and when the end was seen.
 """
 
 import json
@@ -13,6 +13,13 @@ with open(path, "rb") as file:  # noqa: PTH123 - the shortest program that does 
 request = urllib.request.Request(
     f"{url}/app/v1/services?user.name={user}", body, {"Content-Type": "application/json"}
 )
-sent = time.time()
-with urllib.request.urlopen(request, timeout=120) as answer:
-    print(json.dumps({"sent": sent, "uri": json.load(answer).get("uri")}))
+name, sent = json.loads(body)["name"], time.time()
+urllib.request.urlopen(request, timeout=120).close()
+query = f"{url}/ws/v1/cluster/apps?user.name={user}&user={user}&applicationTags=name:%20{name}"
+while True:
+    with urllib.request.urlopen(query, timeout=30) as answer:
+        apps = (json.load(answer).get("apps") or {}).get("app", [])
+    if any(app["finalStatus"] != "UNDEFINED" for app in apps):
+        break
+    time.sleep(1)
+print(json.dumps({"sent": sent, "seen": time.time()}))

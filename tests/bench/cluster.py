@@ -17,8 +17,8 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ from tests.tool import runs_of
 __all__ = ["Bench", "ClusterTimes", "bench_sandbox", "cluster_rows", "measure_cluster"]
 
 BARE_POST = Path(__file__).with_name("bare_post.py")
-GOAL = 1.1
+GOAL, VERDICT_GOAL = 1.05, 1.03
+CPU_GOAL_S, MEMORY_GOAL_MB = 0.45, 40.0
 # YARN's service AM sleeps this long, "in case there's a client polling", before it unregisters
 # (ServiceUtils)
 LINGER_S = 5.0
@@ -43,14 +44,17 @@ PROGRAM = (
 
 @dataclass
 class ClusterTimes:
-    """Seconds, one per round: until YARN accepted the job, and from there to the first line, by
-    way; and what came after the last line.
+    """Seconds, one per round: until YARN accepted the job, from there to the first line, and from
+    the last line to the verdict, by way; what came after the last line; and what the tool took.
     """
 
     accepted: dict[str, list[float]] = field(default_factory=lambda: {"tool": [], "bare": []})
     first_line: dict[str, list[float]] = field(default_factory=lambda: {"tool": [], "bare": []})
     end_to_yarn: list[float] = field(default_factory=list)
     yarn_to_exit: list[float] = field(default_factory=list)
+    verdict: dict[str, list[float]] = field(default_factory=lambda: {"tool": [], "bare": []})
+    cpu: list[float] = field(default_factory=list)
+    memory_mb: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -121,9 +125,12 @@ def measure_cluster(rounds: int, say: Callable[[str], None]) -> ClusterTimes:
                     continue  # the first of each way warms up what everybody uses
                 times.accepted[way].append(run.accepted - run.start)
                 times.first_line[way].append(run.first - run.accepted)
-                if run.exit is not None:
+                times.verdict[way].append(run.exit - run.start)
+                if way == "tool":
                     times.end_to_yarn.append(run.finished - run.last)
                     times.yarn_to_exit.append(run.exit - run.finished)
+                    times.cpu.append(run.cpu_s)
+                    times.memory_mb.append(run.memory_mb)
                 say(
                     f"{run.name}: accepted after {run.accepted - run.start:.2f} s, first "
                     f"line {run.first - run.accepted:.2f} s later"
@@ -155,14 +162,40 @@ class _Run:
     first: float
     last: float
     finished: float
-    exit: float | None = None
+    exit: float
+    cpu_s: float = 0.0
+    memory_mb: float = 0.0
 
 
 def _by_tool(bench: Bench, name: str) -> _Run:
     spec, times = bench.spec(name)
     start = time.time()
-    bench.tool("submit", spec)
-    return _run(bench, name, start, times, exit_at=time.time())
+    cpu_s, memory_mb = _watched(bench, bench.argv("submit", spec))
+    run = _run(bench, name, start, times, exit_at=time.time())
+    return replace(run, cpu_s=cpu_s, memory_mb=memory_mb)
+
+
+def _watched(bench: Bench, argv: list[str]) -> tuple[float, float]:
+    """Run a command to its end; return its CPU time in seconds, and its largest memory in MB.
+
+    The memory is read while it runs: what the kernel tells at the end counts this process, from
+    which it was forked, too.
+    """
+    most_kb = 0
+    with subprocess.Popen(
+        argv, env=bench.environ, cwd=bench.home, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        status = Path(f"/proc/{process.pid}/status")
+        while not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            with suppress(StopIteration, OSError):  # it has just ended
+                lines = status.read_text().splitlines()
+                most_kb = next(int(line.split()[1]) for line in lines if "VmHWM" in line)
+            time.sleep(0.02)
+        _, wait_status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(wait_status)
+        assert process.stderr is not None
+        assert process.returncode == 0, process.stderr.read().decode()
+    return usage.ru_utime + usage.ru_stime, most_kb / 1024
 
 
 def _by_bare_post(bench: Bench, name: str) -> _Run:
@@ -171,14 +204,11 @@ def _by_bare_post(bench: Bench, name: str) -> _Run:
     path.write_text(bench.tool("render", spec).stdout)
     argv = [sys.executable, str(BARE_POST), bench.cluster.rm_url, bench.cluster.user, str(path)]
     done = subprocess.check_output(argv, env=bench.environ, text=True, timeout=JOB_S)
-    deadline = time.monotonic() + JOB_S
-    while not times.exists() or len(times.read_text().split()) < 2:
-        assert time.monotonic() < deadline, f"{name} did not run"
-        time.sleep(0.2)
-    return _run(bench, name, json.loads(done)["sent"], times)
+    told = json.loads(done)
+    return _run(bench, name, told["sent"], times, exit_at=told["seen"])
 
 
-def _run(bench: Bench, name: str, start: float, times: Path, exit_at: float | None = None) -> _Run:
+def _run(bench: Bench, name: str, start: float, times: Path, exit_at: float) -> _Run:
     apps = bench.get("/ws/v1/cluster/apps")["apps"]["app"]
     [app] = runs_of(name, apps)
     first, last = map(float, times.read_text().split())
@@ -209,7 +239,30 @@ def cluster_rows(times: ClusterTimes) -> list[Row]:
         f"medians: {yarn.median:.1f} s to YARN's end, {LINGER_S:g} s of it YARN's own "
         f"pause; then {ours.median:.1f} s to the exit"
     )
-    return [*rows, Row(what, floor, whole.median / yarn.median, None, details)]
+    return [
+        *rows,
+        Row(what, floor, whole.median / yarn.median, None, details),
+        *_verdict_rows(times),
+    ]
+
+
+def _verdict_rows(times: ClusterTimes) -> Iterator[Row]:
+    """Yield the rows of the whole command: its time, its CPU time, its memory."""
+    tool, bare = times.verdict["tool"], times.verdict["bare"]
+    ratio = statistics.median(ours / floor for ours, floor in zip(tool, bare, strict=True))
+    medians = f"median of pairs; medians: {statistics.median(tool):.1f} s and "
+    yield Row(
+        "submission → exit of `submit_tf_job submit`",
+        "bare POST of the same service, and a look each second",
+        ratio,
+        VERDICT_GOAL,
+        f"{medians}{statistics.median(bare):.1f} s",
+    )
+    cpu_s, memory_mb = min(times.cpu), statistics.median(times.memory_mb)
+    what = "`submit_tf_job submit` to the verdict"
+    yield Row(f"{what}, CPU time", f"{CPU_GOAL_S:g} s", cpu_s / CPU_GOAL_S, 1.0, f"{cpu_s:.2f} s")
+    ratio = memory_mb / MEMORY_GOAL_MB
+    yield Row(f"{what}, memory", f"{MEMORY_GOAL_MB:g} MB", ratio, 1.0, f"{memory_mb:.0f} MB")
 
 
 def cpu_count() -> int:

@@ -20,7 +20,7 @@ from tests.bench.startup import resource_manager
 
 __all__ = ["FleetTimes", "measure_fleet", "measure_fleet_rows", "measure_status"]
 
-STATUS_GOAL = 1 / 4
+STATUS_GOAL = 0.33
 # as a ResourceManager of Hadoop 3.4.2 answered
 RECORDED = Path(__file__).with_name("application.json")
 LOOKS = 40

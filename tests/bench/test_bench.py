@@ -11,7 +11,7 @@ from tests.bench.operate import measure_fleet
 from tests.bench.other_tasks import notice_silence, simulate
 from tests.bench.startup import ASKING, GOAL, measure_startup
 
-SLACK = 1.25
+SLACK = 1.5
 
 
 @pytest.fixture(scope="module")
