@@ -150,9 +150,7 @@ def blocked(tool: Tool, name: str, **more: Any) -> Path:
 
 @pytest.mark.parametrize("listens", [False, True], ids=["closed", "silent"])
 def test_a_deciding_task_whose_ports_are_held_ends_the_job(tool: Tool, listens: bool) -> None:
-    """By closed ports the others know it in a minute; where strangers listen, they cannot tell
-    them from a deciding task that is suspended, and wait `start_timeout`.
-    """
+    """The others know it in a minute: nothing answers as a task of the job does."""
     name = f"held-{'silent' if listens else 'closed'}"
     ports = range(28100, 28140)
     there = tool.given(SUBMIT_TF_JOB_PORTS_RANGE=f"{ports[0]}-{ports[-1]}")
