@@ -26,6 +26,7 @@ _TRAILER = re.compile(
     r"|^Error executing job with overrides:|^The above exception was the direct"
     r"|^\++ \S|^ERROR conda\.cli\.main_run|^\W*$|^\[notice\]"  # of bash -x, conda, boxes, pip
     r"|^\s+at [\w.$<>/@]+\(|^\s+\.\.\. \d+ (?:more|common)|^Driver stacktrace:"  # of Java
+    r"|^\s*#\d+ +0x|^\s+\[C\]: in |^\s+\S+:\d+: in |^stack traceback:$|Backtrace:$"  # of C, Lua, Fortran  # noqa: E501
 )
 # what is advised after a reason
 _ADVICE = re.compile(
@@ -54,12 +55,15 @@ _BASH = re.compile(r"^(?P<script>[^\s:]+): (?:line )?(?P<line>\d+): (?P<words>.+
 _AT_LINE = re.compile(
     r" (?:at|in) (?:\S{0,300}/)?(?P<file>[\w.-]{1,100}) (?:on )?line (?P<line>\d+)\b"
 )  # Perl, PHP
+_FILE_LINE = re.compile(
+    r"^(?:\S{1,100}: )?(?P<file>[\w./-]{1,200}\.[a-z]{1,4}):(?P<line>\d+): "
+)  # C, Lua
 _WHAT = re.compile(r"^\s*what\(\): +(?P<words>.*)$")
 _TERMINATE = re.compile(r"terminate called (?:after throwing an instance of '(?P<type>[^']+)'|.*)$")
 _ABORT = re.compile(
     r"(?P<words>(?:Check failed: |Assertion [`'].{1,600}' failed|\*\*\* stack smashing|double free or|free\(\): |malloc\(\): "  # noqa: E501
     r"|munmap_chunk|corrupted (?:size|double|top)|realloc\(\): |libc\+\+abi|Fatal Python error: |INTEL MKL ERROR"  # noqa: E501
-    r"|LLVM ERROR|Unexpected error|Terminating process because|terminated? due to|CHECK failed).*)$"
+    r"|LLVM ERROR|Unhandled exception[.:] |Unexpected error|Terminating process because|terminated? due to|CHECK failed).*)$"  # noqa: E501
 )
 # the report of a Java virtual machine that crashed
 _HOTSPOT = re.compile(
@@ -184,6 +188,9 @@ def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
     error = next((line for line in reversed(near) if _USAGE_ERROR.match(line.text)), None)
     if error is not None:
         return _make_last_words(error.text, [lines[uses[-1]], error], is_usage=True)
+    before = lines[uses[-1] - 1] if uses[-1] else None
+    if before is not None and _is_reason(before):
+        return _make_last_words(before.text, [before, lines[uses[-1]]], is_usage=True)
     if uses[-1] >= len(lines) - 12:
         return _make_last_words(lines[uses[-1]].text, lines[uses[-1] :], is_usage=True)
     return None
@@ -253,6 +260,8 @@ def _with_context(line: OutputLine, lines: Sequence[OutputLine], words: str) -> 
     place = ""
     if found := _AT_LINE.search(line.text):
         place = f"{found['file']}:{found['line']}"
+    elif found := _FILE_LINE.match(line.text):
+        place = f"{found['file'].rpartition('/')[2]}:{found['line']}"
     elif found := _BASH.match(line.text):
         script = found["script"].rpartition("/")[2]
         place = "" if script in ("bash", "sh") else f"{script}:{found['line']}"
