@@ -23,7 +23,6 @@ from submit_tf_job.operations.resubmission import (
     run_after,
 )
 from submit_tf_job.operations.stop import stop_run
-from submit_tf_job.operations.submit import Submission, submit
 from submit_tf_job.operations.usage import note_of_end
 from submit_tf_job.operations.watch_run import End, Pause, Trouble, watch_run
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
@@ -32,6 +31,7 @@ from submit_tf_job.yarn import service_properties
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.logs.entries import Run, TaskContainer
+    from submit_tf_job.operations.submit import Submission
     from submit_tf_job.plan import Plan
 
 EXPLAIN_EVERY_S = 15.0  # it takes requests
@@ -245,6 +245,8 @@ def _submitted_again(
     cluster: Cluster, plan: Plan, status: JobStatus, cause: Cause | None
 ) -> Generator[Event, None, NextRun | None]:
     """Submit the next run, if the job asks for one; say what happens."""
+    from submit_tf_job.operations.submit import submit  # most followers submit nothing
+
     step = next_step(cluster, plan, status, cause)
     if step is None:
         return None
