@@ -131,11 +131,14 @@ def one(kind: type[T]) -> Callable[[Any], T | None]:
     return made
 
 
-def each(kind: type[T]) -> Callable[[Any], tuple[T, ...]]:
-    """Return a function that reads a list of objects with the facts of a class."""
+def each(kind: type[T], most: int | None = None) -> Callable[[Any], tuple[T, ...]]:
+    """Return a function that reads a list of objects with the facts of a class, of which it takes
+    the first `most`.
+    """
 
     def made(value: Any) -> tuple[T, ...]:
-        return tuple(entry for entry in map(one(kind), as_list(value)) if entry is not None)
+        entries = map(one(kind), as_list(value)[:most])
+        return tuple(entry for entry in entries if entry is not None)
 
     return made
 

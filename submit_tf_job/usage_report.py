@@ -32,6 +32,7 @@ from submit_tf_job.job_report import (
 from submit_tf_job.json_values import read_foreign_json
 
 MOST_POINTS = contract.SERIES_POINTS  # of one curve
+MOST_CURVES = 240  # 20 metrics, and four of each role: of 55 roles
 KIND_METRIC, KIND_USAGE = "metric", "usage"
 
 
@@ -212,7 +213,8 @@ class UsageReport:
         updated_at: When this was written.
         roles: The use of each role of which a task reported any.
         tasks: The use of each task, where tasks are listed (at most 200).
-        series: The curves: metrics in the order of their first report, then use.
+        series: The curves: metrics in the order of their first report, then use; at most
+            MOST_CURVES, as a program can write this file.
     """
 
     version: int = fact(as_count)
@@ -221,7 +223,7 @@ class UsageReport:
     updated_at: float | None = fact(as_moment)
     roles: Mapping[str, RoleUse] = fact(by_name(one(RoleUse)))
     tasks: tuple[TaskUse, ...] = fact(each(TaskUse))
-    series: tuple[Series, ...] = fact(each(Series))
+    series: tuple[Series, ...] = fact(each(Series, MOST_CURVES))
 
     @classmethod
     def parse(cls, content: bytes) -> UsageReport | None:

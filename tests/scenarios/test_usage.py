@@ -217,6 +217,13 @@ def test_record_of_a_stopped_run_is_small(kept: World) -> None:
     assert {one["points"][-1][1] for one in found} == {239}
 
 
+def test_a_file_with_any_number_of_curves_shows_a_bounded_one(kept: World) -> None:
+    series = [{**CURVE, "name": f"metric {number}"} for number in range(5000)]
+    kept.writes(runs(kept), FILE, {**USAGE, "series": series})
+    found = kept("usage", kept.name, "-o", "json").json["series"]
+    assert [one["name"] for one in found] == [f"metric {number}" for number in range(240)]
+
+
 def test_who_watches_asks_once_in_fifteen_seconds(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
