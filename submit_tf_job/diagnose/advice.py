@@ -17,7 +17,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.yarn.observed import items, object_of
 
 _DOCKER = "YARN_CONTAINER_RUNTIME_DOCKER_"
-_VARIABLE = re.compile(r"\b([A-Za-z_]+)(?:=\S+)? in `env`")
+_VARIABLE = re.compile(r"\b([A-Za-z_]{1,80})(?:=\S{1,80})? in `env`")
 
 
 @dataclass(frozen=True)
