@@ -13,7 +13,7 @@ RETRIES = {"max": 3, "on": ["lost"]}
 
 def test_deciding_task_lost_after_its_success_does_not_train_again(job: Cluster) -> None:
     roles = pair(ONCE, HOLD)
-    job.job({**roles, "witness": WITNESS}, retries=RETRIES, grace_s=20)
+    job.job({**roles, "witness": WITNESS}, retries=RETRIES, grace_s=300)
     job.start()
     job.printed("worker-0", "generation 0")
     job.until(lambda: job.report().get("state") == "finishing")
