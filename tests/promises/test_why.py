@@ -108,7 +108,7 @@ def waits(tool: Tool, job: str, code: str, words: str) -> None:
 WAITING: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "pending-room": (
         "no-room",
-        {"main": {"memory": "9Gi"}, "worker": {"memory": "4Gi"}},
+        {"main": SMALL, "worker": {"memory": "7Gi", "instances": 2}},
         "wait until others are done, or lower roles.worker.memory",
     ),
     "pending-place": (
