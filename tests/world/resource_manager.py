@@ -284,7 +284,7 @@ class ResourceManagers:
 
     def _labels(self, asked: Asked) -> Answer:
         site = self.yarn.site
-        names = sorted({name for row in site.node_rows for name in row["nodeLabels"]})
+        names = sorted({name for row in site.node_rows for name in row.get("nodeLabels") or ()})
         known = [{"name": name, "exclusivity": site.exclusive_labels} for name in names]
         return Answer.json({"nodeLabelInfo": known} if known else {})
 
