@@ -684,7 +684,8 @@ def _stack(
         stack += [layer.profiles.get(profile or "", {}), layer.values]
     directory, origin = ChainMap(*map(dict, stack)).get("hadoop_conf", (None, ""))
     if directory is None:
-        return [*stack, hadoop_layer(env.get("HADOOP_CONF_DIR", ""), "HADOOP_CONF_DIR")]
+        directory = env.get("HADOOP_CONF_DIR")
+        return [*stack, hadoop_layer(directory, "HADOOP_CONF_DIR")] if directory else stack
     try:
         return [*stack, hadoop_layer(str(_path(directory)), "hadoop_conf")]
     except ValueError as error:

@@ -247,8 +247,6 @@ def did_you_mean(name: str, known: Mapping[str, object]) -> str:
 
 def hadoop_layer(directory: str, origin: str) -> Values:
     """Return the layer of a Hadoop configuration, which `origin` names."""
-    if not directory:
-        return {}
     conf = Path(directory)
     found = configuration(conf, YARN)
     values: dict[str, tuple[Any, str]] = {}

@@ -322,15 +322,13 @@ def set_priority(cluster: Cluster, job: str, priority: int) -> Change:
     return Change("priority", ref, True, f"{ref.name} has priority {now} now", now)
 
 
-def apply_priority(cluster: Cluster, ref: JobRef, priority: int | None) -> str:
+def apply_priority(cluster: Cluster, ref: JobRef, priority: int) -> str:
     """Set the priority of a job that YARN has just accepted, where the job is not over yet. It may
     be an adopted one, whose client has died after the POST.
 
     Returns:
         "", or why it is not set: the job runs without it.
     """
-    if priority is None:
-        return ""
     try:
         if not _app_of_caller(cluster, ref.application_id).ended:
             set_priority(cluster, ref.application_id, priority)

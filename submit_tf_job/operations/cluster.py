@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -52,11 +53,17 @@ class Cluster:
 
     settings: Settings
     client: ResourceManager
-    nodes: NodeManagers
     clock: Callable[[], float]
     sleep: Callable[[float], None]
     own_jobs_only: bool = False
     wall: Callable[[], float] = time.time
+
+    @cached_property
+    def nodes(self) -> NodeManagers:
+        """The NodeManagers that the client's ResourceManager lists."""
+        from submit_tf_job.yarn.nodemanager import NodeManagers
+
+        return NodeManagers(self.client)
 
 
 def connect(
@@ -75,7 +82,6 @@ def connect(
             incomplete.
         AuthError: The keytab gets no ticket.
     """
-    from submit_tf_job.yarn.nodemanager import NodeManagers
     from submit_tf_job.yarn.resource_manager import ResourceManager, Timeouts
 
     client = ResourceManager(
@@ -88,7 +94,7 @@ def connect(
         ),
         ca_file=settings.ca_file,
     )
-    return Cluster(settings, client, NodeManagers(client), client.clock, client.sleep)
+    return Cluster(settings, client, client.clock, client.sleep)
 
 
 def authenticate(settings: Settings, secret: str | None = None) -> Auth:

@@ -13,7 +13,7 @@ import getpass
 import json
 import logging
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from submit_tf_job.json_values import plain_value
 from submit_tf_job.observation import AWAITED, JobState, Verdict
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.record_files import LIFETIME, REPORT, USAGE, RecordFiles
+from submit_tf_job.operations.run_values import values_of_job
 from submit_tf_job.program_version import VERSION
 from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short
 
@@ -45,30 +46,22 @@ _CLOCKS_DIFFER_S = 300  # of the ResourceManager, in a record, and of the NameNo
 _CAUSE = ("code", "task", "sentence", "hint", "retryable", "certain", "exception", "evidence")
 
 
-def begin(cluster: Cluster, done: Submission, values: Mapping[str, Any] | None) -> None:
-    """Write the record of a run that was submitted; errors are only logged.
-
-    Args:
-        cluster: The cluster.
-        done: The submission.
-        values: What its job was given, by kind (`run_values.values_of_job`).
-    """
+def begin(cluster: Cluster, done: Submission) -> None:
+    """Write the record of a run that was submitted; errors are only logged."""
     with _errors_logged(done.ref.run):
         files = RecordFiles.if_any(cluster)
         if files is None:
             return  # no history is kept
         head = job_of(done.ref.run)
         files.make_directory(head)
-        files.write(_begun_record(cluster, done, values))
+        files.write(_begun_record(cluster, done))
         stored = sorted(files.of_run_heads(head), key=lambda item: item.modified_ms)
         beyond = stored[: max(0, len(stored) - cluster.settings.keep_records)]
         for old in beyond[:_FORGOTTEN_AT_ONCE]:
             files.remove(old)
 
 
-def _begun_record(
-    cluster: Cluster, done: Submission, values: Mapping[str, Any] | None
-) -> dict[str, Any]:
+def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:
     job = done.plan.job
     return {
         "kind": "RunRecord",
@@ -87,7 +80,7 @@ def _begun_record(
             "version": VERSION,
             "spec": job.given.text[:_SPEC_MAX] if job.given else "",
             "overrides": list(job.given.overrides) if job.given else [],
-            "values": values,
+            "values": values_of_job(job),
             "asked": _asked_by_role(done.plan),
         },
         "end": None,

@@ -260,7 +260,8 @@ def submit(
     check_identity(cluster)
     planned = _for_version(planned, cluster)
     for_caller = cluster.own_jobs_only
-    staging.check_keytab(planned, cluster.settings, for_caller=for_caller)
+    if planned.job.kerberos:
+        staging.check_keytab(planned, cluster.settings, for_caller=for_caller)
     if for_caller:
         check_client_config(planned.job, cluster.settings)
     preparation = _Preparation(planned, cluster, on_upload)
@@ -293,11 +294,11 @@ def submit(
     first = planned.run_of(done.number)
     if done.adopted and planned.given_key and not is_of_content(cluster, planned, first):
         raise _key_reused(ref)
-    warnings = (
-        *(() if done.adopted else preparation.said),
-        apply_priority(cluster, ref, planned.job.priority),
-        _several_runs_warning(planned.job.name, ref, done.live),
-    )
+    warnings = [] if done.adopted else [*preparation.said]
+    if planned.job.priority is not None:
+        warnings.append(apply_priority(cluster, ref, planned.job.priority))
+    if done.live:
+        warnings.append(_several_runs_warning(planned.job.name, ref, done.live))
     made = Submission(
         ref,
         done.adopted,
@@ -306,7 +307,7 @@ def submit(
         done.after,
     )
     if not done.adopted:
-        run_records.begin(cluster, made, values_of_job(planned.job))
+        run_records.begin(cluster, made)
     return made
 
 
@@ -334,7 +335,8 @@ def stage(planned: Plan, settings: Settings) -> None:
         AuthError: The staging directory cannot be written.
         ClusterUnavailable: HDFS cannot be reached.
     """
-    staging.check_keytab(planned, settings, for_caller=False)
+    if planned.job.kerberos:
+        staging.check_keytab(planned, settings, for_caller=False)
     data = DataCheck(planned.job, settings)
     data.look()
     staging.stage_keytab(planned, settings)
@@ -436,8 +438,6 @@ def _key_reused(ref: JobRef) -> KeyReused:
 
 def _several_runs_warning(job: str, ref: JobRef, others: tuple[str, ...]) -> str:
     """Return the warning about several live runs of a job: a client died as it submitted one."""
-    if not others:
-        return ""
     runs = ", ".join([ref.run, *others])
     return f"{len(others) + 1} runs of {job} are live: {runs}; stop one: submit_tf_job stop RUN"
 

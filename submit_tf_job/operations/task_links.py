@@ -71,11 +71,11 @@ def links_of(seen: JobStatus) -> tuple[Link, ...]:
     for task, place, ports in _yarn_endpoints(seen.components):
         places[task] = place
         found |= {(task, name): place.link(task, name, port) for name, port in ports.items()}
-    for task, host, bound in _served_ports(seen):
-        place = places.get(task, _Endpoint(host))
-        for name, port in bound.items():
+    for served in seen.report.served if seen.report else ():
+        place = places.get(served.task, _Endpoint(served.host))
+        for name, port in served.ports.items():
             if re.fullmatch(_HOST, place.host) and 0 < port < 65536:
-                found[(task, name)] = place.link(task, name, port)
+                found[(served.task, name)] = place.link(served.task, name, port)
     return tuple(link for link in found.values() if link.port)
 
 
@@ -89,11 +89,6 @@ def _yarn_endpoints(
             place = _endpoint_of(component, container)
             if place.host and container.instance and ports:
                 yield container.instance, place, ports
-
-
-def _served_ports(seen: JobStatus) -> Iterator[tuple[str, str, Mapping[str, int]]]:
-    for told in seen.report.served if seen.report else ():
-        yield told.task, told.host, told.ports
 
 
 def _endpoint_of(component: ObservedComponent, container: ObservedContainer) -> _Endpoint:

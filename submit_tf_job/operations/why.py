@@ -350,7 +350,8 @@ def diagnose(cluster: Cluster, status: JobStatus) -> Diagnosis:
 
     Failed requests are ignored: a diagnosis never changes a verdict and never raises an error.
     """
-    failure = why_failed(cluster, status)
-    if not is_waiting(status):
-        return Diagnosis(failure=failure)
-    return Diagnosis(pending=why_pending(cluster, status), failure=failure)
+    if status.state.is_final:
+        return Diagnosis(failure=why_failed(cluster, status))
+    if is_waiting(status):
+        return Diagnosis(pending=why_pending(cluster, status))
+    return Diagnosis()

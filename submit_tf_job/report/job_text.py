@@ -210,7 +210,7 @@ def job_lines(
         yield f"  {verdict.reason}"
     if cause:
         yield from root_cause_lines(cause)
-    else:
+    elif verdict.failure:
         yield from _failure_lines(verdict.failure)
     if verdict.state is JobState.SUCCEEDED and verdict.confirmed:
         yarn = "" if app is None else "YARN and by "  # `local` has no YARN
@@ -229,7 +229,7 @@ def job_lines(
     yield from (f"  {line}" for line in link_lines(links_of(status)))
     yield from _output_lines(report.outputs if report else ())
     if app is not None:
-        run = clause("  run {}", status.run if status.run != status.name else "")
+        run = f"  run {status.run}" if status.run not in ("", status.name) else ""
         yield f"  application  {app.id}{run}  queue {app.queue}  user {app.user}"
     if status.others:
         runs = ", ".join([status.run, *status.others])
@@ -260,9 +260,7 @@ def _deciding(status: JobStatus) -> str:
     return (status.report and status.report.deciding) or "the deciding task"
 
 
-def _failure_lines(failure: Failure | None) -> Iterator[str]:
-    if failure is None:
-        return
+def _failure_lines(failure: Failure) -> Iterator[str]:
     what = f"{failure.task}{clause(' on {}', failure.host)}"
     if failure.status is not None:
         what += f", exit status {failure.status}"

@@ -184,24 +184,11 @@ class ResourceManager(HttpClient):
             ClusterUnavailable: No ResourceManager responded, or it still recovers its state.
         """
         deadline, path = deadline or self.deadline(), f"{_WS}/apps/{_app_id(app_id)}"
-        recovers = waiting.APPLICATIONS_ARE_RECOVERED
-        left_s = max(0.0, deadline.left_s - recovers.every_s)
-        for _ in recovers.attempts(self.clock, self.sleep, within_s=left_s):
-            reply = self.request("GET", path, deadline=deadline)
-            if not _unknown_app(reply, app_id):
-                break
-            if not self.cluster_info(deadline=deadline).recovers:
-                # it may have recovered between the two requests
-                reply = self.request("GET", path, deadline=deadline)
-                break
-        else:
-            raise ClusterUnavailable(
-                f"The ResourceManager at {reply.url.partition(_WS)[0]} has just started, and "
-                f"still recovers its applications.",
-                hint="Try again in a few seconds.",
-            )
+        reply = self.request("GET", path, deadline=deadline)
         if _unknown_app(reply, app_id):
-            return None
+            reply = self._ask_until_recovered(reply, path, app_id, deadline)
+            if _unknown_app(reply, app_id):
+                return None
         report = AppReport.from_json(
             _object_in_reply(self._expect_success(reply, f"read {app_id}"), "app")
         )
@@ -209,6 +196,30 @@ class ResourceManager(HttpClient):
         if report.id != app_id:
             raise reply.bad(f"{reply.url} answered with JSON that does not describe {app_id}.")
         return report
+
+    def _ask_until_recovered(
+        self, reply: Reply, path: str, app_id: str, deadline: Deadline
+    ) -> Reply:
+        """Request an unknown application again while the ResourceManager recovers its state.
+
+        Raises:
+            ClusterUnavailable: It still recovers at the deadline.
+        """
+        recovers = waiting.APPLICATIONS_ARE_RECOVERED
+        left_s = max(0.0, deadline.left_s - recovers.every_s)
+        for attempt in recovers.attempts(self.clock, self.sleep, within_s=left_s):
+            if attempt:
+                reply = self.request("GET", path, deadline=deadline)
+                if not _unknown_app(reply, app_id):
+                    return reply
+            if not self.cluster_info(deadline=deadline).recovers:
+                # it may have recovered between the two requests
+                return self.request("GET", path, deadline=deadline)
+        raise ClusterUnavailable(
+            f"The ResourceManager at {reply.url.partition(_WS)[0]} has just started, and "
+            f"still recovers its applications.",
+            hint="Try again in a few seconds.",
+        )
 
     def apps(
         self,

@@ -32,7 +32,6 @@ from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.plan import Plan, planner
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.auth import SimpleAuth
-from submit_tf_job.yarn.nodemanager import NodeManagers
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from submit_tf_job.yarn.run_names import Again, run_name
@@ -361,7 +360,6 @@ class People:
         return Cluster(
             settings,
             client,
-            NodeManagers(client),
             actor.clock,
             actor.sleep,
             wall=lambda: self.kernel.epoch_ms() / 1000 + person.clock_off_s,

@@ -8,7 +8,6 @@ from typing import Any
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.auth import SimpleAuth
-from submit_tf_job.yarn.nodemanager import NodeManagers
 from submit_tf_job.yarn.resource_manager import ResourceManager, Timeouts
 from tests.world.clock import Clock
 from tests.world.network import Connection, Network, Waiter
@@ -72,7 +71,7 @@ class FakeCluster:
     ) -> Cluster:
         """Return what `operations.cluster.connect` returns, on this cluster."""
         client = client or self.client(settings.login, settings.as_user)
-        return Cluster(settings, client, NodeManagers(client), self.clock, self.clock.sleep, **more)
+        return Cluster(settings, client, self.clock, self.clock.sleep, **more)
 
     def kill_active(self, *, back_s: float = 9.0) -> None:
         """Kill the ResourceManager that leads; another takes over, or it comes back itself."""
