@@ -12,7 +12,7 @@ from submit_tf_job.airflow.operator import DEFAULT_CONNECTION
 from submit_tf_job.errors import NoSuchJob
 
 if TYPE_CHECKING:
-    from submit_tf_job.sdk.client import JobHandle
+    from submit_tf_job.sdk.client import JobHandle, Status
 
 
 class SubmitTFJobSensor(BaseSensorOperator):
@@ -50,6 +50,10 @@ class SubmitTFJobSensor(BaseSensorOperator):
 
         with airflow_errors():
             handle = self._handle()
+            # Airflow fails a deferred task whose trigger has fired before a busy scheduler has
+            # noted that the task was deferred ("state attribute is queued"; seen with 3.3.2).
+            if handle is not None and (ended := self._end_of(handle)) is not None:
+                return ended.to_json()
         trigger = SubmitTFJobTrigger(
             name=handle.name if handle else self.job,
             application_id=handle.application_id if handle else None,
@@ -74,17 +78,21 @@ class SubmitTFJobSensor(BaseSensorOperator):
         """Return whether the job has succeeded; raise its error if it failed."""
         with airflow_errors():
             handle = self._handle()
-            if handle is None:
-                return False
-            seen = handle.status()
-            if not seen.is_over:
-                self.log.info("%s is %s", seen.name, seen.state.value)
-                return False
-            # the final status, with the first cause, once the logs are collected
-            ended = handle.wait()
-            if ended.error is not None:
-                raise ended.error
-        return True
+            return handle is not None and self._end_of(handle) is not None
+
+    def _end_of(self, handle: JobHandle) -> Status | None:
+        """Return the final status of a job that has succeeded, None while it runs; raise its error
+        if it failed.
+        """
+        seen = handle.status()
+        if not seen.is_over:
+            self.log.info("%s is %s", seen.name, seen.state.value)
+            return None
+        # with the first cause, once the logs are collected
+        ended = handle.wait()
+        if ended.error is not None:
+            raise ended.error
+        return ended
 
     def _handle(self) -> JobHandle | None:
         """Return the job's handle; None if no job of this name has been submitted yet."""

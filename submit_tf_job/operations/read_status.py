@@ -171,7 +171,8 @@ class StatusReader:
         if stored is None:
             return None
         with suppress(SubmitTFJobError):
-            return whole_of(stored.content(self._ref.run), "lifetime") or 0
+            # YARN stores -1 for none (ServiceApiUtil.validateAndResolveService)
+            return max(whole_of(stored.content(self._ref.run), "lifetime") or 0, 0)
         return None
 
     def _is_outdated(self, app: AppReport) -> bool:

@@ -4,6 +4,7 @@ limits of their own, a scheduler that rejects, and an HDFS that this host cannot
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def test_task_larger_than_the_largest_container_of_its_queue_is_refused(on_limit
     roles = {"worker": {"memory": "2Gi"}}
     spec = on_limited.spec("capped", **{**SLEEP, "queue": "ml", "roles": roles})
     refused = on_limited("submit", spec)
-    assert refused.status == 2, refused
+    assert refused.status == 9, refused
     assert "roles.worker.memory" in refused.stderr
     assert "queue root.ml" in refused.stderr
 
@@ -108,7 +109,8 @@ def test_hdfs_that_this_host_cannot_reach_ends_a_submission_with_the_reason(
     (conf / "yarn-site.xml").write_text((real_cluster.home / "conf/yarn-site.xml").read_text())
     add_properties(conf / "core-site.xml", {"fs.defaultFS": f"hdfs://{place}"})
     seen = tool.given(SUBMIT_TF_JOB_HADOOP_CONF=str(conf), SUBMIT_TF_JOB_TIMEOUTS_SUBMIT="20s")
-    done = seen("submit", tool.spec("unreached", **SLEEP), "--detach")
+    (tool.cwd / "data.bin").write_bytes(random.randbytes(300_000))  # too large for the posted bytes
+    done = seen("submit", tool.spec("unreached", **SLEEP, files=["data.bin"]), "--detach")
     assert done.status == 7, done
     assert place.partition(":")[0] in done.stderr
     assert done.seconds < 60

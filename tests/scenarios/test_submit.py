@@ -571,7 +571,7 @@ def test_the_end_of_a_lifetime_names_who_set_it(
     world.submitted(**({"lifetime": f"{asked}s"} if asked else {}), queue="ml")
     spec = world.yarn.directories["alice", world.name].spec or {}
     if asked is None:
-        del spec["lifetime"]  # --detach
+        spec["lifetime"] = -1  # as YARN stores it for none
     world.hdfs()
     app = world.yarn.apps[world.application]
     words = (

@@ -435,6 +435,9 @@ def test_trigger_reports_the_end_and_stops_its_own_job(hook: FakeHook, fakes: Fa
         sensor = SubmitTFJobSensor(task_id="sensed", job=str(other.application_id))
     assert sensor.execute_complete({}, said)["name"] == other.name
     assert sensor.poke({}) is True
+    # A job that is over is not deferred for: a scheduler that is behind would fail the task.
+    sensor.deferrable = True
+    assert sensor.execute({})["name"] == other.name
 
 
 def test_sensor_waits_for_a_job_that_is_submitted_later(
