@@ -272,6 +272,7 @@ def add_properties(path: Path, properties: Mapping[str, str]) -> None:
         for name, value in properties.items()
     )
     text = path.read_text()
+    assert "</configuration>" in text, path
     path.write_text(text.replace("</configuration>", f"{rows}</configuration>"))
 
 

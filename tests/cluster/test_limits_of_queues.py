@@ -4,7 +4,6 @@ limits of their own, a scheduler that rejects, and an HDFS that this host cannot
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,12 +104,11 @@ def test_hdfs_that_this_host_cannot_reach_ends_a_submission_with_the_reason(
 ) -> None:
     conf = tmp_path / "conf"
     conf.mkdir()
-    (conf / "core-site.xml").write_text("<configuration/>")
+    (conf / "core-site.xml").write_text("<configuration></configuration>")
     (conf / "yarn-site.xml").write_text((real_cluster.home / "conf/yarn-site.xml").read_text())
     add_properties(conf / "core-site.xml", {"fs.defaultFS": f"hdfs://{place}"})
     seen = tool.given(SUBMIT_TF_JOB_HADOOP_CONF=str(conf), SUBMIT_TF_JOB_TIMEOUTS_SUBMIT="20s")
-    (tool.cwd / "data.bin").write_bytes(random.randbytes(300_000))  # too large for the posted bytes
-    done = seen("submit", tool.spec("unreached", **SLEEP, files=["data.bin"]), "--detach")
+    done = seen("submit", tool.spec("unreached", **SLEEP), "--detach")
     assert done.status == 7, done
     assert place.partition(":")[0] in done.stderr
     assert done.seconds < 60
