@@ -28,6 +28,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 # in characters; servers' responses, values of files and arguments may be of any length
 _MESSAGE_MAX = 4000
@@ -240,8 +241,7 @@ class InternalError(SubmitTFJobError):
     """A defect of this program."""
 
 
-@dataclass(frozen=True)
-class ErrorClass:
+class ErrorClass(NamedTuple):
     """How each interface reports one class of errors."""
 
     code: str

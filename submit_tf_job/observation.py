@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING
 from submit_tf_job.container import contract
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import (
-    AppAttempt,
     AppReport,
     AppState,
     ContainerState,
@@ -44,6 +43,7 @@ from submit_tf_job.yarn.observed import (
 
 if TYPE_CHECKING:
     from submit_tf_job.job_report import Failure, HeldContainer, JobReport
+    from submit_tf_job.yarn.observed_cluster import AppAttempt
 
 # in the diagnostics of each application that a ResourceManager has recovered (RMAppAttemptImpl)
 RECOVERED = "Attempt recovered after RM restart"

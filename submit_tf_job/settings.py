@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import SettingsError
@@ -363,8 +363,7 @@ class CapSettings:
 # --- the settings ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Directories:
+class Directories(NamedTuple):
     """The directories of this program (XDG base directories)."""
 
     config: Path

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.hadoopconf import (
@@ -38,8 +38,7 @@ Values: TypeAlias = Mapping[str, tuple[Any, str]]
 _At: TypeAlias = Callable[[str], str]
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One setting, with its name in files and variables.
 
     Attributes:
@@ -64,17 +63,15 @@ class Setting:
         return reduce(getattr, self.path, settings)
 
 
-@dataclass(frozen=True)
-class SettingsLayer:
+class SettingsLayer(NamedTuple):
     """The settings of one file."""
 
     values: Values
     default_profile: str | None = None
-    profiles: Mapping[str, Values] = field(default_factory=dict)
+    profiles: Mapping[str, Values] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class Sources:
+class Sources(NamedTuple):
     """Reads the sources of the given settings.
 
     Attributes:

@@ -337,13 +337,14 @@ def add_command(
         settings: Whether it reads the settings, and so has the cluster options.
     """
     names = [*(_SETTINGS if settings else ()), *_COMMON]
+    of_all = inspect.signature(Context, eval_str=True).parameters
     own = [
         p
         for p in inspect.signature(function, eval_str=True).parameters.values()
         if p.name != "context"
     ]
     formats = (*_FORMATS, *MORE_FORMATS.get(name, ()))
-    common = [_parameter(option, formats) for option in names]
+    common = [_parameter(of_all[option], formats) for option in names]
 
     @functools.wraps(function)
     def guarded(**values: Any) -> None:
@@ -360,7 +361,9 @@ def add_command(
     app.command(name, cls=kind, context_settings=parsing)(guarded)
 
 
-def _parameter(name: str, formats: tuple[str, ...]) -> inspect.Parameter:
+def _parameter(field: inspect.Parameter, formats: tuple[str, ...]) -> inspect.Parameter:
+    """Return the parameter of a command for an option of all commands, a field of `Context`."""
+    name = field.name
     short, metavar, text = {**_SETTINGS, **_COMMON}[name]
     values = name
     if name == "output":
@@ -374,7 +377,6 @@ def _parameter(name: str, formats: tuple[str, ...]) -> inspect.Parameter:
         rich_help_panel=CLUSTER_OPTIONS if name in _SETTINGS else None,
         autocompletion=completed(values) if name in ("profile", "auth", "output") else None,
     )
-    field = inspect.signature(Context, eval_str=True).parameters[name]
     return field.replace(
         kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[field.annotation, option]
     )

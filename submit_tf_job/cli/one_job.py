@@ -34,7 +34,7 @@ def status(context: Context, job: JobArgument) -> None:
     found = diagnose(cluster, status)
     causes = found.pending, found.failure
     lines = [*job_lines(status, *causes)]
-    if status.state.is_final and not context.json:
+    if status.state.is_final and status.report is not None and not context.json:
         from submit_tf_job.operations.usage import note_of_end
 
         note = note_of_end(cluster, status, found.failure)

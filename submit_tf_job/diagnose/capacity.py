@@ -15,7 +15,8 @@ from submit_tf_job.diagnose.situation import (
     total_of,
 )
 from submit_tf_job.yarn.inspection import NO_RESOURCE, QueueResources
-from submit_tf_job.yarn.observed import Node, whole_of
+from submit_tf_job.yarn.observed import whole_of
+from submit_tf_job.yarn.observed_cluster import Node
 
 _GONE = ("LOST", "UNHEALTHY", "DECOMMISSIONED", "DECOMMISSIONING", "SHUTDOWN", "REBOOTED", "NEW")
 

@@ -23,7 +23,7 @@ from submit_tf_job.host.units import duration_text, memory_text
 from submit_tf_job.jobspec.job import Job, Role, RoleKind
 from submit_tf_job.plan import Site
 from submit_tf_job.yarn.inspection import NO_RESOURCE, Queue, QueueResources, Scheduler
-from submit_tf_job.yarn.observed import MaximumResources, Node
+from submit_tf_job.yarn.observed_cluster import MaximumResources, Node
 
 _MASTER_MIB = 1
 

@@ -10,7 +10,8 @@ from typing import Literal
 
 from submit_tf_job.diagnose.situation import free_of, total_of
 from submit_tf_job.yarn.inspection import NO_RESOURCE, Queue, Scheduler
-from submit_tf_job.yarn.observed import AppReport, Node
+from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.observed_cluster import Node
 
 
 @dataclass(frozen=True)

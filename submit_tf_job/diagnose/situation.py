@@ -9,14 +9,13 @@ from submit_tf_job.diagnose.amounts import plural
 from submit_tf_job.yarn.inspection import NO_RESOURCE, Queue, QueueResources, Scheduler
 from submit_tf_job.yarn.observed import (
     Answer,
-    AppAttempt,
     AppReport,
-    Node,
     ObservedService,
     items,
     text_of,
     whole_of,
 )
+from submit_tf_job.yarn.observed_cluster import AppAttempt, Node
 
 APPLICATION_MASTER = "the ApplicationMaster"
 _NO_QUEUE = Queue("", "", is_leaf=True)

@@ -14,7 +14,7 @@ from submit_tf_job.doctor.findings import FAILURE, Check, Examined, Subject
 from submit_tf_job.errors import AuthError, SubmitTFJobError
 from submit_tf_job.operations.cluster import authenticate
 from submit_tf_job.yarn.inspection import QueueResources, all_nodes, configuration, scheduler
-from submit_tf_job.yarn.observed import ClusterInfo, Node
+from submit_tf_job.yarn.observed_cluster import ClusterInfo, Node
 
 if TYPE_CHECKING:
     from submit_tf_job.yarn.resource_manager import ResourceManager

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.jobspec.job import Job, Mount
     from submit_tf_job.observation import JobStatus
-    from submit_tf_job.yarn.observed import Node
+    from submit_tf_job.yarn.observed_cluster import Node
 
 DEFAULT_IMAGE = "tensorflow/tensorflow:2.15.0"
 _MEMORY_MIB = 1024

@@ -11,7 +11,7 @@ from submit_tf_job.errors import SettingsError
 
 if TYPE_CHECKING:
     from submit_tf_job.settings import Settings
-    from submit_tf_job.yarn.observed import Node
+    from submit_tf_job.yarn.observed_cluster import Node
     from submit_tf_job.yarn.resource_manager import ResourceManager
 
 OK, WARNING, FAILURE = "ok", "warning", "failure"

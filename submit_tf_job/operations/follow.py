@@ -23,7 +23,6 @@ from submit_tf_job.operations.resubmission import (
     run_after,
 )
 from submit_tf_job.operations.stop import stop_run
-from submit_tf_job.operations.usage import note_of_end
 from submit_tf_job.operations.watch_run import End, Pause, Trouble, watch_run
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
 from submit_tf_job.yarn import service_properties
@@ -136,8 +135,7 @@ def follow(
         )
         status = yield from _EventsOfRun(cluster, output_every_s, tail, explain).events(steps)
         cause = why_failed(cluster, status)
-        if note := note_of_end(cluster, status, cause):
-            yield Notice(note)
+        yield from _memory_at_end(cluster, status, cause)
         found: NextRun | None = None
         if ran_out_of_memory(status, cause):
             if plan is not None:
@@ -239,6 +237,15 @@ class _EventsOfRun:
         first = causes[0].code if causes else self._cause
         yield Waits(causes, is_news=first != self._cause)
         self._cause = first
+
+
+def _memory_at_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> Iterator[Notice]:
+    """Yield what is worth saying of the memory of a run that is over, if it has reported any."""
+    if status.report is not None:
+        from submit_tf_job.operations.usage import note_of_end
+
+        if note := note_of_end(cluster, status, cause):
+            yield Notice(note)
 
 
 def _submitted_again(

@@ -8,8 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import SettingsError
@@ -23,8 +22,7 @@ REPORT, USAGE = contract.RECORD_REPORT, contract.RECORD_USAGE
 LIFETIME = "lifetime_s"  # from the time of the file on; the deciding task reads it
 
 
-@dataclass(frozen=True)
-class RecordFiles:
+class RecordFiles(NamedTuple):
     """The directory of records, opened once for several reads and writes.
 
     Attributes:

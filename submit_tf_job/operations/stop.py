@@ -16,7 +16,6 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.read_status import StatusReader, read_status
 from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.why import why_failed
@@ -249,6 +248,8 @@ def deciding_container(seen: JobStatus) -> str | None:
         begun = seen.report.state in ("running", "finishing", "stopped")
         return seen.report.container_id if begun else None
     deciding = service.properties.get(service_properties.DECIDING) if service else None
+    from submit_tf_job.operations.description import tasks_of  # `wait` imports this module, too
+
     for task in tasks_of(seen):
         if task.name == deciding and task.container_id:
             return task.container_id

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, storage_of
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.submission_steps import StoredRun
 
 
-@dataclass(frozen=True)
-class StoredServices:
+class StoredServices(NamedTuple):
     """The stored copies of one user's services.
 
     Attributes:

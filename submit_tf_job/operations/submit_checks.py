@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from submit_tf_job.plan import Plan
     from submit_tf_job.storage import Stat, Storage
     from submit_tf_job.yarn.inspection import Scheduler
-    from submit_tf_job.yarn.observed import Node
+    from submit_tf_job.yarn.observed_cluster import Node
 
 T = TypeVar("T")
 Nodes = Callable[[], "tuple[Node, ...]"]

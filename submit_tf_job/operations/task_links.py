@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from submit_tf_job.yarn import service_properties
 
@@ -39,15 +40,14 @@ class Link:
     via: str | None = None
 
 
-@dataclass(frozen=True)
-class _Endpoint:
+class _Endpoint(NamedTuple):
     """The address of a task, and the ports of its node that Docker forwards to it
     (`docker.publish`).
     """
 
     host: str
     via: str = ""
-    published: Mapping[int, int] = field(default_factory=dict)
+    published: Mapping[int, int] = MappingProxyType({})
 
     def link(self, task: str, name: str, port: int) -> Link:
         """Return the link to one port of the task."""

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.situation import LateTask, Situation
     from submit_tf_job.job_report import Failure, ReportedTask
     from submit_tf_job.observation import JobStatus
-    from submit_tf_job.yarn.observed import AppReport, Node, ObservedContainer
+    from submit_tf_job.yarn.observed import AppReport, ObservedContainer
+    from submit_tf_job.yarn.observed_cluster import Node
     from submit_tf_job.yarn.resource_manager import Deadline
 
 _LOG = logging.getLogger(__name__)

@@ -23,9 +23,9 @@ from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import Command, HostFile, Job, Role, Strategy, TFConfigMode
 from submit_tf_job.plan.literal_words import literal_words
 from submit_tf_job.plan.site import Cap, Names, Site
-from submit_tf_job.yarn.observed import version_tuple
 from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.run_names import SUFFIX, head_of, host_name, is_run
+from submit_tf_job.yarn.versions import version_tuple
 
 if TYPE_CHECKING:
     from submit_tf_job.plan.planner import Plan

@@ -619,7 +619,7 @@ class _Submitting:
         now = self._client.clock()
         self._prepared_at = self._tried.number, now
         # an upload may take long, and the deadline is meant for YARN
-        self._deadline = replace(self._deadline, at=self._deadline.at + now - begun)
+        self._deadline = self._deadline._replace(at=self._deadline.at + now - begun)
         return now - begun <= SETTLE_S
 
     def _send_post(self) -> Submitted | None:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 from submit_tf_job.yarn.observed import (
     Answer,
     AppReport,
-    Node,
-    additional_of,
     items,
     number_of,
     text_of,
     whole_of,
 )
+from submit_tf_job.yarn.observed_cluster import Node, additional_of
 from submit_tf_job.yarn.response import Reply, TransportError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote
 
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NoSuchJob, UsageError
@@ -47,8 +47,7 @@ class NodeUnreachable(ClusterUnavailable):
     """The NodeManager did not respond, or is not one of this cluster."""
 
 
-@dataclass(frozen=True)
-class NodeLogFile:
+class NodeLogFile(NamedTuple):
     """The name, size and modification time of a container's log file."""
 
     name: str
@@ -65,8 +64,7 @@ class NodeLogFile:
         )
 
 
-@dataclass(frozen=True)
-class LogText:
+class LogText(NamedTuple):
     """Content read from a log file.
 
     Attributes:

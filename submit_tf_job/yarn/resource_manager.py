@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from submit_tf_job import waiting
@@ -29,12 +29,8 @@ from submit_tf_job.yarn.errors import (
 )
 from submit_tf_job.yarn.observed import (
     Answer,
-    AppAttempt,
     AppReport,
     AppState,
-    ClusterInfo,
-    MaximumResources,
-    Node,
     ObservedService,
     ServiceState,
     items,
@@ -44,6 +40,14 @@ from submit_tf_job.yarn.observed import (
 )
 from submit_tf_job.yarn.response import Reply, xml_fields
 from submit_tf_job.yarn.rest import AnswerLost, Deadline, HttpClient, Timeouts
+
+if TYPE_CHECKING:
+    from submit_tf_job.yarn.observed_cluster import (
+        AppAttempt,
+        ClusterInfo,
+        MaximumResources,
+        Node,
+    )
 
 __all__ = [
     "SERVICE_TYPE",
@@ -65,8 +69,7 @@ _WS = "/ws/v1/cluster"
 _SERVICES = "/app/v1/services"
 
 
-@dataclass(frozen=True)
-class QueueAccess:
+class QueueAccess(NamedTuple):
     """Whether a user may submit to a queue, and the scheduler's explanation."""
 
     allowed: bool
@@ -93,6 +96,8 @@ class ResourceManager(HttpClient):
             ClusterUnavailable: when none responded.
         """
         reply = self._get_expected(f"{_WS}/info", "describe itself", deadline=deadline)
+        from submit_tf_job.yarn.observed_cluster import ClusterInfo
+
         return ClusterInfo.from_json(_object_in_reply(reply, "clusterInfo"), reply.sent_s)
 
     def recent_info(self, *, deadline: Deadline | None = None) -> ClusterInfo:
@@ -135,6 +140,8 @@ class ResourceManager(HttpClient):
     def nodes(self, *, deadline: Deadline | None = None) -> tuple[Node, ...]:
         """Return the NodeManagers in service."""
         reply = self._get_expected(f"{_WS}/nodes", "list its nodes", deadline=deadline)
+        from submit_tf_job.yarn.observed_cluster import Node
+
         return tuple(
             Node.from_json(item) for item in items(reply.json_object().get("nodes"), "node")
         )
@@ -146,6 +153,8 @@ class ResourceManager(HttpClient):
         and has no other effect.
         """
         reply = self.request("POST", f"{_WS}/apps/new-application")
+        from submit_tf_job.yarn.observed_cluster import MaximumResources
+
         answer = self._expect_success(reply, "ask for the largest container").json_object()
         return MaximumResources.from_json(object_of(answer, "maximum-resource-capability"))
 
@@ -279,6 +288,8 @@ class ResourceManager(HttpClient):
         unknown.
         """
         reply = self.request("GET", f"{_WS}/apps/{_app_id(app_id)}/appattempts", deadline=deadline)
+        from submit_tf_job.yarn.observed_cluster import AppAttempt
+
         if _unknown_app(reply, app_id):
             return ()
         answer = self._expect_success(reply, f"read the attempts of {app_id}").json_object()

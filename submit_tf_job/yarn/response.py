@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import mktime_tz, parsedate_tz
 from functools import cached_property
+from typing import NamedTuple
 
 from submit_tf_job.container import foreign
 from submit_tf_job.errors import BadAnswer, SubmitTFJobError
@@ -219,8 +220,7 @@ _CERTIFICATES = (  # OpenSSL's messages, and the advice for each
 )
 
 
-@dataclass(frozen=True)
-class TransportError:
+class TransportError(NamedTuple):
     """One attempt without a usable response.
 
     Attributes:

@@ -16,9 +16,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError
@@ -85,8 +84,7 @@ class Download:
         self._response.close()
 
 
-@dataclass(frozen=True)
-class Timeouts:
+class Timeouts(NamedTuple):
     """Timeouts in seconds.
 
     Attributes:
@@ -106,12 +104,11 @@ class Timeouts:
     total_s: float = 60.0
 
 
-@dataclass(frozen=True)
-class Deadline:
+class Deadline(NamedTuple):
     """A point in time on a monotonic clock."""
 
     at: float
-    clock: Callable[[], float] = field(repr=False)
+    clock: Callable[[], float]
 
     @property
     def left_s(self) -> float:
@@ -119,8 +116,7 @@ class Deadline:
         return max(0.0, self.at - self.clock())
 
 
-@dataclass(frozen=True)
-class _Request:
+class _Request(NamedTuple):
     method: str
     path: str
     params: Mapping[str, str]
@@ -309,7 +305,7 @@ class HttpClient:
                     if standby.active and standby.active in waiting:
                         waiting.remove(standby.active)
                         waiting.appendleft(standby.active)
-                    outcome = replace(standby, refusal=unauthenticated(outcome, self.auth))
+                    outcome = standby._replace(refusal=unauthenticated(outcome, self.auth))
                 elif _is_proxy_error(outcome, wanted):
                     outcome = TransportError.of_gateway(outcome)
                 else:

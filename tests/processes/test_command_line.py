@@ -23,7 +23,8 @@ HEAVY = [
     *(f"submit_tf_job.{name}" for name in ("sandbox", "container.main", "diagnose.cause", "logs")),
     *(f"submit_tf_job.{name}" for name in ("jobspec", "plan", "storage", "yarn.records")),
     *(f"submit_tf_job.{name}" for name in ("job_report", "usage_report", "yarn.submission_steps")),
-    "submit_tf_job.operations.description",
+    *(f"submit_tf_job.operations.{name}" for name in ("description", "usage")),
+    "submit_tf_job.yarn.observed_cluster",
 ]
 CODE = f"""
 import sys
@@ -91,6 +92,7 @@ def imported(home: Path, *argv: str) -> tuple[int, list[str]]:
         (["validate", "train.yaml"], 0, ["yaml", "jsonschema"]),
         (["status", "mnist", *NOBODY], 7, ["requests"]),
         (["list", *NOBODY], 7, ["requests"]),
+        (["wait", "mnist", *NOBODY], 7, ["requests"]),
         (["delete", "mnist", *NOBODY], 7, ["requests", *OF_REPORTS]),
         (["submit", "train.yaml", *NOBODY], 7, ["requests", "yaml", "jsonschema"]),
     ],

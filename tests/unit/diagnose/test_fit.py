@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from submit_tf_job.diagnose import fit
 from submit_tf_job.jobspec.job import Elastic, Job, Placement, RoleKind
 from submit_tf_job.yarn.inspection import Scheduler
-from submit_tf_job.yarn.observed import Node
+from submit_tf_job.yarn.observed_cluster import Node
 from tests.golden.fixed import make_job, make_role
 
 GPU = "yarn.io/gpu"

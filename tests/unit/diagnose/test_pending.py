@@ -12,7 +12,8 @@ import yaml
 from submit_tf_job.diagnose.pending import CODES, diagnose
 from submit_tf_job.diagnose.situation import LateTask, Situation, asks_of, placements_of
 from submit_tf_job.yarn.inspection import Scheduler
-from submit_tf_job.yarn.observed import AppAttempt, AppReport, Node, ObservedService
+from submit_tf_job.yarn.observed import AppReport, ObservedService
+from submit_tf_job.yarn.observed_cluster import AppAttempt, Node
 
 ROWS = yaml.safe_load(Path(__file__).with_name("pending.yaml").read_text("utf-8"))
 PAGE = Path(__file__).parents[3] / "docs/troubleshooting.md"
