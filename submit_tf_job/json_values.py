@@ -84,10 +84,10 @@ def clean_text(text: str) -> str:
     """Return text that every encoding, file and terminal accepts: invalid characters are escaped,
     as Python's `backslashreplace` does.
     """
-    return _NO_TEXT.sub(_escaped, text) if _NO_TEXT.search(text) else text
+    return _NO_TEXT.sub(_escape_code, text) if _NO_TEXT.search(text) else text
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_code(found: re.Match[str]) -> str:
     code = ord(found.group())
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
@@ -103,13 +103,13 @@ def read_foreign_json(content: bytes) -> Any:
     """
     text = content.decode("utf-8", "replace")
     try:
-        value = _loads(text)
+        value = _parse_strictly(text)
     except RecursionError:
-        value = _loads(_flattened(text))
-    return _cleaned(value, _DEEPEST)
+        value = _parse_strictly(_without_deep_parts(text))
+    return _clean_value(value, _DEEPEST)
 
 
-def _loads(text: str) -> Any:
+def _parse_strictly(text: str) -> Any:
     return json.loads(
         text,
         parse_constant=lambda _name: None,
@@ -119,7 +119,7 @@ def _loads(text: str) -> Any:
     )
 
 
-def _flattened(text: str) -> str:
+def _without_deep_parts(text: str) -> str:
     """Return JSON with null in place of all that is nested deeper than `_DEEPEST` levels."""
     kept, depth, start = [], 0, 0
     for found in _NESTING.finditer(text):
@@ -134,7 +134,7 @@ def _flattened(text: str) -> str:
     return "".join(kept) + (text[start:] if depth < _DEEPEST else "")
 
 
-def _cleaned(value: Any, levels: int) -> Any:
+def _clean_value(value: Any, levels: int) -> Any:
     if isinstance(value, str):
         return clean_text(value)
     if not isinstance(value, (dict, list)):
@@ -142,5 +142,5 @@ def _cleaned(value: Any, levels: int) -> Any:
     if not levels:
         return None
     if isinstance(value, list):
-        return [_cleaned(inner, levels - 1) for inner in value]
-    return {clean_text(name): _cleaned(inner, levels - 1) for name, inner in value.items()}
+        return [_clean_value(inner, levels - 1) for inner in value]
+    return {clean_text(name): _clean_value(inner, levels - 1) for name, inner in value.items()}

@@ -566,21 +566,21 @@ def schemas() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield name and JSON Schema of each object, but not of the objects whose schema is written
     inside of another one.
     """
-    for kind in (*_OBSERVED, *_subclasses(Json)):
+    for kind in (*_OBSERVED, *_all_subclasses(Json)):
         if kind is not WholeListJson:
-            yield _name(kind), _object_schema(kind)
+            yield _schema_name(kind), _object_schema(kind)
     cause = _object_schema(Cause)["properties"]
     properties = {name: cause[name] for name in _OF_A_WAIT}
     yield "PendingCause", {"type": "object", "required": [*_OF_A_WAIT], "properties": properties}
 
 
-def _subclasses(kind: type[Json]) -> Iterator[type[Json]]:
+def _all_subclasses(kind: type[Json]) -> Iterator[type[Json]]:
     for one in kind.__subclasses__():
         yield one
-        yield from _subclasses(one)
+        yield from _all_subclasses(one)
 
 
-def _name(kind: type) -> str:
+def _schema_name(kind: type) -> str:
     name = kind.__name__.removesuffix("Json")
     return _NAMES.get(name, name)
 
@@ -589,7 +589,7 @@ def _object_schema(kind: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
     shown = dict(shown_fields(kind))
     properties = {
-        name: _schema(Instant | None if item.name.endswith(MOMENT) else hints[item.name])
+        name: _schema_of(Instant | None if item.name.endswith(MOMENT) else hints[item.name])
         for name, item in shown.items()
     }
     if "format" in properties:  # one that is printed alone
@@ -598,7 +598,7 @@ def _object_schema(kind: Any) -> dict[str, Any]:
     return {"type": "object", "required": needed, "properties": properties}
 
 
-def _schema(hint: Any) -> dict[str, Any]:
+def _schema_of(hint: Any) -> dict[str, Any]:
     if hint in _KINDS:
         return {"type": _KINDS[hint]}
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -607,16 +607,16 @@ def _schema(hint: Any) -> dict[str, Any]:
         if isinstance(more, str):
             return {"$ref": f"#/components/schemas/{more}"}
         return (
-            {**_schema(inner), more[0]: more[1]}
+            {**_schema_of(inner), more[0]: more[1]}
             if isinstance(more, tuple)
-            else _nullable(_schema(more))
+            else _schema_or_null(_schema_of(more))
         )
     if origin is Literal:
         return {"const": arguments[0]} if len(arguments) == 1 else {"enum": list(arguments)}
     if origin in (typing.Union, types.UnionType):
-        return _nullable(_schema(arguments[0]))
+        return _schema_or_null(_schema_of(arguments[0]))
     if origin is tuple:
-        return {"type": "array", "items": _schema(arguments[0])}
+        return {"type": "array", "items": _schema_of(arguments[0])}
     if hint is Point:
         said = "Seconds since the start, step or null, value."
         return {
@@ -627,12 +627,12 @@ def _schema(hint: Any) -> dict[str, Any]:
     if hint is Generation:
         return _object_schema(hint)
     if origin is not None:
-        values = True if arguments[1] in (Any, object) else _schema(arguments[1])
+        values = True if arguments[1] in (Any, object) else _schema_of(arguments[1])
         return {"type": "object", "additionalProperties": values}
-    return {"$ref": f"#/components/schemas/{_name(hint)}"}
+    return {"$ref": f"#/components/schemas/{_schema_name(hint)}"}
 
 
-def _nullable(shape: dict[str, Any]) -> dict[str, Any]:
+def _schema_or_null(shape: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in shape:
         return {"oneOf": [shape, {"type": "null"}]}
     return {**shape, "type": [shape["type"], "null"]}

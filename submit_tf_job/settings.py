@@ -53,15 +53,15 @@ USER_NAME = r"[A-Za-z0-9_][A-Za-z0-9@._-]*\$?"
 # --- the keys -------------------------------------------------------------------------------------
 
 
-def _text(value: Any) -> str:
+def _parse_text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"expected a text, found {value!r}")
     return value.strip()
 
 
-def _name(pattern: str, what: str) -> Callable[[Any], str]:
+def _text_matching(pattern: str, what: str) -> Callable[[Any], str]:
     def parse(value: Any) -> str:
-        text = _text(value)
+        text = _parse_text(value)
         if not re.fullmatch(pattern, text):
             raise ValueError(f"{text!r} is not a valid {what}")
         return text
@@ -69,22 +69,22 @@ def _name(pattern: str, what: str) -> Callable[[Any], str]:
     return parse
 
 
-def _split(value: Any) -> Any:
+def _split_text(value: Any) -> Any:
     """Split a text at commas and blanks; return any other value as it is."""
     if isinstance(value, str):
         return [item for item in re.split(r"[,\s]+", value) if item]
     return value
 
 
-def _urls(value: Any) -> tuple[str, ...]:
-    items = _split(value)
+def _parse_urls(value: Any) -> tuple[str, ...]:
+    items = _split_text(value)
     if not isinstance(items, list) or not items:
         raise ValueError(f"expected one or more URLs, found {value!r}")
-    return tuple(_url(item) for item in items)
+    return tuple(_parse_url(item) for item in items)
 
 
-def _url(value: Any) -> str:
-    text = _text(value)
+def _parse_url(value: Any) -> str:
+    text = _parse_text(value)
     try:
         parts = urlsplit(text)
         host = _HOST.fullmatch(parts.hostname or "")
@@ -112,15 +112,15 @@ def _url(value: Any) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}{path}"
 
 
-def _path(value: Any) -> Path:
+def _parse_path(value: Any) -> Path:
     try:
-        return Path(_text(value)).expanduser()
+        return Path(_parse_text(value)).expanduser()
     except RuntimeError:
         raise ValueError(f"{value!r} is in the home directory of an unknown user") from None
 
 
 def _host_port(value: Any) -> str:
-    text = _text(value)
+    text = _parse_text(value)
     match = re.fullmatch(r"([\w.-]+):(\d{1,5})", text)
     if not match or not 0 < int(match[2]) < 65536:
         raise ValueError(f"{text!r} is not a valid address; write host:port")
@@ -128,34 +128,34 @@ def _host_port(value: Any) -> str:
 
 
 def _port_range(value: Any) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d{1,5})-(\d{1,5})", _text(value))
+    match = re.fullmatch(r"(\d{1,5})-(\d{1,5})", _parse_text(value))
     if not match or not 1024 <= int(match[1]) < int(match[2]) <= 65535:
         raise ValueError(f"{value!r} is not a valid port range; write 20000-32767")
     return int(match[1]), int(match[2])
 
 
-def _duration(value: Any) -> float:
+def _parse_duration(value: Any) -> float:
     return duration_s(str(value).strip())
 
 
 def _some_time(value: Any) -> float:
-    seconds = _duration(value)
+    seconds = _parse_duration(value)
     if not seconds:
         raise ValueError(f"{value!r} leaves no time; use 90s, 15m or 2h")
     return seconds
 
 
-def _size(value: Any) -> int:
+def _parse_size(value: Any) -> int:
     return memory(str(value).strip()) * 1024**2
 
 
-def _amount(value: Any) -> str:
+def _memory_text(value: Any) -> str:
     """Check an amount of memory, which the job spec's reader reads."""
-    memory(_text(value))
-    return _text(value)
+    memory(_parse_text(value))
+    return _parse_text(value)
 
 
-def _number(least: int) -> Callable[[Any], int]:
+def _number_from(least: int) -> Callable[[Any], int]:
     def parse(value: Any) -> int:
         text = str(value).strip()
         known = re.fullmatch(r"0|[1-9]\d{0,5}", text) and not isinstance(value, bool)
@@ -166,7 +166,7 @@ def _number(least: int) -> Callable[[Any], int]:
     return parse
 
 
-def _bool(value: Any) -> bool:
+def _parse_bool(value: Any) -> bool:
     known = {True: True, False: False, "true": True, "false": False}
     if not isinstance(value, (bool, str)) or value not in known:
         raise ValueError(f"expected true or false, found {value!r}")
@@ -182,7 +182,7 @@ def _one_of(*choices: str) -> Callable[[Any], str]:
     return parse
 
 
-def _command(value: Any) -> tuple[str, ...]:
+def _parse_command(value: Any) -> tuple[str, ...]:
     """Parse a command: a list of words, or a text with a shell's quoting; no shell runs it."""
     try:
         words = shlex.split(value) if isinstance(value, str) else value
@@ -193,23 +193,23 @@ def _command(value: Any) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _words(value: Any) -> tuple[str, ...]:
+def _parse_words(value: Any) -> tuple[str, ...]:
     """Parse a list of words, or a text with words between commas or blanks; it may be empty."""
-    words = _split(value)
+    words = _split_text(value)
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
         raise ValueError(f"expected a list of words, found {value!r}")
     return tuple(words)
 
 
-def _paths(value: Any) -> tuple[str, ...]:
-    paths = _words(value)
+def _parse_paths(value: Any) -> tuple[str, ...]:
+    paths = _parse_words(value)
     relative = next((path for path in paths if not path.startswith("/")), None)
     if relative is not None:
         raise ValueError(f"{relative!r} is not an absolute path of the nodes")
     return paths
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _parse_mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"expected a mapping, found {value!r}")
     return value
@@ -236,11 +236,13 @@ class KerberosSettings:
     """Settings of the Kerberos login."""
 
     principal: str | None = setting(
-        _name("[^\\s@]+(@[^\\s@]+)?", "Kerberos principal"),
+        _text_matching("[^\\s@]+(@[^\\s@]+)?", "Kerberos principal"),
         "who to log in as; default: the ticket's",
     )
-    keytab: Path | None = setting(_path, "keytab to log in with, instead of a ticket from kinit")
-    krb5_conf: Path | None = setting(_path, "krb5.conf to use instead of this machine's")
+    keytab: Path | None = setting(
+        _parse_path, "keytab to log in with, instead of a ticket from kinit"
+    )
+    krb5_conf: Path | None = setting(_parse_path, "krb5.conf to use instead of this machine's")
 
 
 @dataclass(frozen=True)
@@ -248,10 +250,10 @@ class CredentialSettings:
     """Sources of a token or a password."""
 
     file: Path | None = setting(
-        _path, "file with the delegation token, the bearer token, or user:password"
+        _parse_path, "file with the delegation token, the bearer token, or user:password"
     )
     command: tuple[str, ...] | None = setting(
-        _command, "command that prints what credentials.file would hold"
+        _parse_command, "command that prints what credentials.file would hold"
     )
 
 
@@ -260,7 +262,7 @@ class DnsSettings:
     """Settings of the cluster's Registry DNS."""
 
     domain: str | None = setting(
-        _name("[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "DNS domain"),
+        _text_matching("[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "DNS domain"),
         "hadoop.registry.dns.domain-name of the cluster",
     )
     server: str | None = setting(
@@ -284,23 +286,24 @@ class DockerSettings:
     """Settings of Docker on this machine, and limits of Docker on the cluster."""
 
     host: str | None = setting(
-        _text,
+        _parse_text,
         "Docker Engine of this machine: unix:///path; default: DOCKER_HOST or Docker's socket",
     )
     networks: tuple[str, ...] | None = setting(
-        _words, "networks that the cluster allows (docker.allowed.networks)"
+        _parse_words, "networks that the cluster allows (docker.allowed.networks)"
     )
     ro_mounts: tuple[str, ...] | None = setting(
-        _paths, "paths of the nodes that may be mounted to be read (docker.allowed.ro-mounts)"
+        _parse_paths, "paths of the nodes that may be mounted to be read (docker.allowed.ro-mounts)"
     )
     rw_mounts: tuple[str, ...] | None = setting(
-        _paths, "paths of the nodes that may be mounted to be written to (docker.allowed.rw-mounts)"
+        _parse_paths,
+        "paths of the nodes that may be mounted to be written to (docker.allowed.rw-mounts)",
     )
     registries: tuple[str, ...] | None = setting(
-        _words, "registries whose images get mounts (docker.trusted.registries)"
+        _parse_words, "registries whose images get mounts (docker.trusted.registries)"
     )
     runtimes: tuple[str, ...] | None = setting(
-        _words, "OCI runtimes that the cluster allows (docker.allowed.runtimes)"
+        _parse_words, "OCI runtimes that the cluster allows (docker.allowed.runtimes)"
     )
 
 
@@ -308,16 +311,16 @@ class DockerSettings:
 class TimeoutSettings:
     """Time-outs, in seconds."""
 
-    connect_s: float = setting(_duration, "to connect to a ResourceManager", 5.0)
-    read_s: float = setting(_duration, "to wait for a response", 30.0)
+    connect_s: float = setting(_parse_duration, "to connect to a ResourceManager", 5.0)
+    read_s: float = setting(_parse_duration, "to wait for a response", 30.0)
     failover_s: float = setting(
-        _duration, "to find a ResourceManager that answers, before a command gives up", 30.0
+        _parse_duration, "to find a ResourceManager that answers, before a command gives up", 30.0
     )
     submit_s: float = setting(
-        _duration, "for a whole submission, failovers and lost answers included", 300.0
+        _parse_duration, "for a whole submission, failovers and lost answers included", 300.0
     )
     unreachable_s: float = setting(
-        _duration, "how long a watch retries an unreachable cluster before it gives up", 900.0
+        _parse_duration, "how long a watch retries an unreachable cluster before it gives up", 900.0
     )
 
 
@@ -325,8 +328,8 @@ class TimeoutSettings:
 class PollSettings:
     """Intervals of polls, in seconds."""
 
-    min_s: float = setting(_duration, "minimum interval between status requests", 1.0)
-    max_s: float = setting(_duration, "maximum interval between status requests", 15.0)
+    min_s: float = setting(_parse_duration, "minimum interval between status requests", 1.0)
+    max_s: float = setting(_parse_duration, "maximum interval between status requests", 15.0)
 
 
 @dataclass(frozen=True)
@@ -334,17 +337,20 @@ class GatewaySettings:
     """Limits of uploads to the gateway, and of its metrics for Prometheus."""
 
     uploads: Path | None = setting(
-        _path, "directory for files that callers of a gateway send, until their job is submitted"
+        _parse_path,
+        "directory for files that callers of a gateway send, until their job is submitted",
     )
     upload_size: int = setting(
-        _size, "size of all files of one request to a gateway", 256 * 1024**2
+        _parse_size, "size of all files of one request to a gateway", 256 * 1024**2
     )
-    upload_files: int = setting(_number(1), "number of files of one request to a gateway", 1000)
+    upload_files: int = setting(
+        _number_from(1), "number of files of one request to a gateway", 1000
+    )
     upload_time_s: float = setting(
-        _duration, "time in which the files of one request to a gateway must arrive", 600.0
+        _parse_duration, "time in which the files of one request to a gateway must arrive", 600.0
     )
     job_series: int = setting(
-        _number(0), "most series of /metrics of a gateway that name a job; 0 for none", 0
+        _number_from(0), "most series of /metrics of a gateway that name a job; 0 for none", 0
     )
 
 
@@ -352,9 +358,9 @@ class GatewaySettings:
 class CapSettings:
     """The largest amounts that one job may ask for; None for no limit."""
 
-    tasks: int | None = setting(_number(1), "most tasks of a job")
-    gpus: int | None = setting(_number(0), "most GPUs of all tasks of a job together")
-    memory: int | None = setting(_size, "most memory of all tasks of a job together")
+    tasks: int | None = setting(_number_from(1), "most tasks of a job")
+    gpus: int | None = setting(_number_from(0), "most GPUs of all tasks of a job together")
+    memory: int | None = setting(_parse_size, "most memory of all tasks of a job together")
     lifetime_s: float | None = setting(
         _some_time, "longest lifetime of a job; one without lifetime is refused"
     )
@@ -388,13 +394,13 @@ class Settings:
     login: str = ""
     hints: tuple[str, ...] = ()
     resource_manager_urls: tuple[str, ...] = setting(
-        _urls,
+        _parse_urls,
         "addresses of the ResourceManagers' web interfaces, http://host:8088",
         (),
         name="resource_managers",
     )
     user: str = setting(
-        _name(USER_NAME, "user name"),
+        _text_matching(USER_NAME, "user name"),
         "user to submit as; default: HADOOP_USER_NAME without security, else who you are here",
         "",
     )
@@ -404,19 +410,19 @@ class Settings:
         "simple",
     )
     as_user: str | None = setting(
-        _name(USER_NAME, "user name"),
+        _text_matching(USER_NAME, "user name"),
         "submit as this user instead, where the ResourceManager lets you (doAs)",
     )
     kerberos: KerberosSettings = field(default_factory=KerberosSettings)
     credentials: CredentialSettings = field(default_factory=CredentialSettings)
     ca_file: Path | None = setting(
-        _path, "CA certificates that https ResourceManagers are checked against"
+        _parse_path, "CA certificates that https ResourceManagers are checked against"
     )
     hadoop_conf: Path | None = setting(
-        _path, "directory with the cluster's core-site.xml, hdfs-site.xml and yarn-site.xml"
+        _parse_path, "directory with the cluster's core-site.xml, hdfs-site.xml and yarn-site.xml"
     )
     hadoop_version: str | None = setting(
-        _name("\\d+\\.\\d+\\.\\d+\\S*", "Hadoop version"),
+        _text_matching("\\d+\\.\\d+\\.\\d+\\S*", "Hadoop version"),
         "Hadoop version, where the cluster is not to be asked",
     )
     dns: DnsSettings = field(default_factory=DnsSettings)
@@ -427,13 +433,13 @@ class Settings:
     )
     gpu_resource: str = setting(
         # as YARN's ResourceUtils has it
-        _name(r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*/)?[A-Za-z][\w.-]*", "resource name"),
+        _text_matching(r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*/)?[A-Za-z][\w.-]*", "resource name"),
         "YARN's name for a GPU, where a role says no other",
         "yarn.io/gpu",
     )
     ports: PortSettings = field(default_factory=PortSettings)
     staging: str | None = setting(
-        _text,
+        _parse_text,
         "directory for files that do not fit into the service; default <HDFS "
         "home>/.submit_tf_job/staging",
     )
@@ -445,31 +451,35 @@ class Settings:
         "refuse",
     )
     detached_lifetime_s: float = setting(
-        _duration, "lifetime of a job without one that is submitted and not followed", 30 * 86400.0
+        _parse_duration,
+        "lifetime of a job without one that is submitted and not followed",
+        30 * 86400.0,
     )
     keep_runs: int = setting(
-        _number(1),
+        _number_from(1),
         "runs of a job that YARN keeps: each submission deletes some of the oldest beyond",
         5,
     )
     keep_records: int = setting(
-        _number(1), "records of a job's runs that `history` keeps in the staging directory", 1000
+        _number_from(1),
+        "records of a job's runs that `history` keeps in the staging directory",
+        1000,
     )
     timeouts: TimeoutSettings = field(default_factory=TimeoutSettings)
     poll: PollSettings = field(default_factory=PollSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     job: Mapping[str, Any] = setting(
-        _mapping, "a partial job spec: what jobs get where they are silent", {}
+        _parse_mapping, "a partial job spec: what jobs get where they are silent", {}
     )
     shapes: Mapping[str, Any] = setting(
-        _mapping, "named resource shapes: {big: {cpus: 8, memory: 32Gi, gpus: 1}}", {}
+        _parse_mapping, "named resource shapes: {big: {cpus: 8, memory: 32Gi, gpus: 1}}", {}
     )
     task_memory: str | None = setting(
-        _amount,
+        _memory_text,
         "memory of a task where `run`, a function or a job file of another system states none; "
         "default: it is asked for",
     )
-    sandbox: bool = setting(_bool, "whether this profile is a sandbox of this machine", False)
+    sandbox: bool = setting(_parse_bool, "whether this profile is a sandbox of this machine", False)
 
     @property
     def secure(self) -> bool:
@@ -530,7 +540,7 @@ _NOT_IN_VARIABLES = frozenset({"job", "sandbox", "shapes"})
 
 def _key_of(item: Field[Any], *group: str) -> Setting:
     given, short = item.metadata, item.name
-    if given["parse"] in (_duration, _some_time):
+    if given["parse"] in (_parse_duration, _some_time):
         short = short.removesuffix("_s")
     name = ".".join((*group, given["name"] or short))
     return Setting(
@@ -640,15 +650,15 @@ def load_settings(
         sources.variables(env),
     ]
     chosen = _choose_profile(profile, env, files)
-    stack = _stack(strongest, files, chosen, env)
+    stack = _stack_layers(strongest, files, chosen, env)
     if (
         chosen is None
         and any(SANDBOX_PROFILE in layer.profiles for layer in files)
         and not any("resource_managers" in v for v in stack)
     ):
         chosen = SANDBOX_PROFILE
-        stack = _stack(strongest, files, chosen, env)
-    return _decide(chosen, stack, dirs, env)
+        stack = _stack_layers(strongest, files, chosen, env)
+    return _decide_values(chosen, stack, dirs, env)
 
 
 def known_profiles() -> list[str]:
@@ -672,7 +682,7 @@ def _working_directory() -> Path:
         ) from None
 
 
-def _stack(
+def _stack_layers(
     strongest: list[Values], files: list[SettingsLayer], profile: str | None, env: Mapping[str, str]
 ) -> list[Values]:
     """Return all layers in order of precedence; the last is the Hadoop configuration that they
@@ -686,17 +696,17 @@ def _stack(
         directory = env.get("HADOOP_CONF_DIR")
         return [*stack, hadoop_layer(directory, "HADOOP_CONF_DIR")] if directory else stack
     try:
-        return [*stack, hadoop_layer(str(_path(directory)), "hadoop_conf")]
+        return [*stack, hadoop_layer(str(_parse_path(directory)), "hadoop_conf")]
     except ValueError as error:
-        raise SettingsError(f"{_place(origin)}hadoop_conf: {error}") from None
+        raise SettingsError(f"{_message_prefix(origin)}hadoop_conf: {error}") from None
 
 
-def _place(origin: str) -> str:
+def _message_prefix(origin: str) -> str:
     """Return the prefix of a message about a setting: its position; none for an argument."""
     return "" if origin == _ARGUMENT else f"{origin}: "
 
 
-def _decide(
+def _decide_values(
     profile: str | None, stack: list[Values], dirs: Directories, env: Mapping[str, str]
 ) -> Settings:
     values: dict[str, Any] = {}
@@ -707,16 +717,16 @@ def _decide(
         try:
             values[name] = raw if origin == "default" or raw == () else key.parse(raw)
         except ValueError as error:
-            raise SettingsError(f"{_place(origin)}{name}: {error}") from None
+            raise SettingsError(f"{_message_prefix(origin)}{name}: {error}") from None
         origins[name] = origin
     if values["poll.min"] > values["poll.max"]:
         origin = next(
             origins[name] for name in ("poll.min", "poll.max") if origins[name] != "default"
         )
         pauses = f"poll.min ({values['poll.min']:g} s) is longer than poll.max"
-        raise SettingsError(f"{_place(origin)}{pauses} ({values['poll.max']:g} s)")
+        raise SettingsError(f"{_message_prefix(origin)}{pauses} ({values['poll.max']:g} s)")
     if not values["user"]:
-        values["user"], origins["user"] = _who(values, env)
+        values["user"], origins["user"] = _default_user(values, env)
     if values["as_user"] is None and env.get(PROXY_USER):
         values["as_user"], origins["as_user"] = _user_of(PROXY_USER, env[PROXY_USER]), PROXY_USER
     login = values["user"]
@@ -739,7 +749,7 @@ def _user_of(variable: str, value: str) -> str:
         raise SettingsError(f"{variable}: {error}", hint=f"unset {variable}") from None
 
 
-def _who(values: Mapping[str, Any], env: Mapping[str, str]) -> tuple[str, str]:
+def _default_user(values: Mapping[str, Any], env: Mapping[str, str]) -> tuple[str, str]:
     """Return the submitting user where no setting names one: with Kerberos the first part of the
     principal (Hadoop's default auth_to_local), without security that of HADOOP_USER_NAME
     (UserGroupInformation.HadoopLoginModule), else the user of this process.

@@ -149,9 +149,9 @@ class Sources(NamedTuple):
                 f"{at('profiles')}: profiles: a project's file cannot define profiles",
                 hint="put them into your own settings.yaml",
             )
-        values = self._flatten(content, at, project=project)
+        values = self._values_by_name(content, at, project=project)
         of_profiles = {
-            str(name): self._flatten(body, partial(_in_profile, at, str(name)))
+            str(name): self._values_by_name(body, partial(_in_profile, at, str(name)))
             for name, body in profiles.items()
         }
         _check_rights(path, (values, *of_profiles.values()), shared=shared)
@@ -161,13 +161,15 @@ class Sources(NamedTuple):
         """Read the profiles that programs write, one file each, such as the sandbox's."""
         profiles: dict[str, Values] = {}
         for path in sorted(directory.glob("*.yaml")) if directory.is_dir() else []:
-            profiles[path.stem] = self._flatten(*_read_yaml(path))
+            profiles[path.stem] = self._values_by_name(*_read_yaml(path))
             _check_rights(path, (profiles[path.stem],))
         return SettingsLayer({}, None, profiles)
 
-    def _flatten(self, content: Mapping[str, Any], at: _At, *, project: bool = False) -> Values:
+    def _values_by_name(
+        self, content: Mapping[str, Any], at: _At, *, project: bool = False
+    ) -> Values:
         out: dict[str, tuple[Any, str]] = {}
-        for name, value in self._dotted(content):
+        for name, value in self._dotted_names(content):
             if name not in self.keys:
                 raise SettingsError(
                     f"{at(name)}: {name}: unknown setting{did_you_mean(name, self.keys)}"
@@ -182,12 +184,14 @@ class Sources(NamedTuple):
             out[name] = (value, at(name))
         return out
 
-    def _dotted(self, content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    def _dotted_names(
+        self, content: Mapping[str, Any], prefix: str = ""
+    ) -> Iterator[tuple[str, Any]]:
         for name, value in content.items():
             full = f"{prefix}{name}"
             is_group = any(key.startswith(full + ".") for key in self.keys)
             if is_group and isinstance(value, dict):
-                yield from self._dotted(value, full + ".")
+                yield from self._dotted_names(value, full + ".")
             elif value is not None:
                 yield full, value
 

@@ -61,7 +61,7 @@ def values(
     return list(found)
 
 
-def _cluster(line: _CommandLine) -> Cluster:
+def _connect_briefly(line: _CommandLine) -> Cluster:
     from submit_tf_job.operations.cluster import connect
 
     settings = line.settings()
@@ -71,20 +71,20 @@ def _cluster(line: _CommandLine) -> Cluster:
     return connect(replace(settings, timeouts=timeouts))
 
 
-def _jobs(line: _CommandLine) -> Iterable[str]:
+def _names_of_jobs(line: _CommandLine) -> Iterable[str]:
     from submit_tf_job.operations.listing import JobSelection, list_jobs
 
-    cluster = _cluster(line)
+    cluster = _connect_briefly(line)
     listed = list_jobs(
         cluster, JobSelection(user=cluster.settings.user, limit=_JOBS), answer_s=ANSWER_S
     )
     return [job.name for job in listed if job.name]
 
 
-def _components(line: _CommandLine) -> Mapping[str, int]:
+def _instances_by_role(line: _CommandLine) -> Mapping[str, int]:
     from submit_tf_job.operations.runs import find
 
-    cluster = _cluster(line)
+    cluster = _connect_briefly(line)
     service = cluster.client.get_service(find(cluster, str(line.params["job"])).run)
     return {component.name: component.number_of_containers or 0 for component in service.components}
 
@@ -95,23 +95,23 @@ def _tasks_of(components: Mapping[str, int]) -> Iterator[str]:
 
 
 def _roles_and_tasks(line: _CommandLine) -> Iterable[str]:
-    found = _components(line)
+    found = _instances_by_role(line)
     return [*found, *_tasks_of(found), "am"]
 
 
-def _scalable(line: _CommandLine) -> Iterable[str]:
+def _scalable_roles(line: _CommandLine) -> Iterable[str]:
     from submit_tf_job.jobspec.job import TRAINING_ROLES
 
-    return [f"{role}=" for role in _components(line) if role not in TRAINING_ROLES]
+    return [f"{role}=" for role in _instances_by_role(line) if role not in TRAINING_ROLES]
 
 
-def _states(_line: _CommandLine) -> Iterable[str]:
+def _job_states(_line: _CommandLine) -> Iterable[str]:
     from submit_tf_job.operations.listing import LISTED_STATES
 
     return [*(state.value.lower() for state in LISTED_STATES), "active"]
 
 
-def _strategies(_line: _CommandLine) -> Iterable[str]:
+def _strategy_names(_line: _CommandLine) -> Iterable[str]:
     from submit_tf_job.jobspec.job import Strategy
 
     return [strategy.value for strategy in Strategy]
@@ -120,15 +120,15 @@ def _strategies(_line: _CommandLine) -> Iterable[str]:
 _SOURCES: Mapping[str, Callable[[_CommandLine], Iterable[str]]] = {
     "auth": lambda _line: AUTH_METHODS,
     "for": lambda _line: ("ready", "done"),
-    "job": _jobs,
+    "job": _names_of_jobs,
     "output": lambda _line: ("text", "json"),
     "output-csv": lambda _line: ("text", "json", "csv"),
     "profile": lambda _line: known_profiles(),
     "role-or-task": _roles_and_tasks,
-    "role=": _scalable,
-    "role": _components,
-    "state": _states,
-    "strategy": _strategies,
-    "task": lambda line: _tasks_of(_components(line)),
+    "role=": _scalable_roles,
+    "role": _instances_by_role,
+    "state": _job_states,
+    "strategy": _strategy_names,
+    "task": lambda line: _tasks_of(_instances_by_role(line)),
     "topic": lambda _line: topics(),
 }

@@ -195,7 +195,7 @@ def _serve(context: Context, settings: Settings, planned: Plan, token: Path | No
     lines = EventLines()
 
     def show(event: Event) -> None:
-        for line in lines.lines(event):
+        for line in lines.lines_of(event):
             context.say(line)
 
     end = until_end(events, cluster.sleep, show)

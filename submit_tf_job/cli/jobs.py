@@ -129,13 +129,13 @@ def print_events(
     lines = EventLines(progress_every_s=progress_every_s)
 
     def show(event: Event) -> None:
-        for line in lines.lines(event):
+        for line in lines.lines_of(event):
             context.say(line)
 
     try:
         end = until_end(events, sleep, show)
     except BaseException:
-        context.interrupted = lines.still(name)
+        context.interrupted = lines.interrupted_message(name)
         raise
     return finish(context, end.status, end.cause)
 

@@ -485,7 +485,7 @@ def local(
 
     def report(status: JobStatus) -> None:
         events: list[Event] = [*restarts.notices(status), status]
-        for line in (line for event in events for line in lines.lines(event)):
+        for line in (line for event in events for line in lines.lines_of(event)):
             context.say(line)
 
     data = DataCheck(job, settings, here=True)

@@ -68,7 +68,7 @@ class Hold:
         left_s = self.until - time.monotonic()
         return {"hold_s": round(left_s, 3)} if m is self.member and left_s > 0 else {}
 
-    def lasts(self, now: float) -> bool:
+    def is_held(self, now: float) -> bool:
         """Return whether the container is still held; end the hold if its time is over, the task is
         gone, or a signal came (`release`, a stop).
         """

@@ -110,10 +110,10 @@ class JobEnd:
     def _holds(self, now: float) -> bool:
         """Return whether a container is held; if the hold has just ended, tell its task."""
         m = self.hold.member
-        lasts = self.hold.lasts(now)
-        if m is not None and m.peer and not lasts:
+        is_held = self.hold.is_held(now)
+        if m is not None and m.peer and not is_held:
             self._tell_end(m.peer, m)
-        return lasts
+        return is_held
 
     def told(self, at: float, m: Member) -> None:
         """Note when the witness has learned of the end of the job."""

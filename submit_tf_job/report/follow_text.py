@@ -54,7 +54,7 @@ class EventLines:
         self._links: dict[tuple[str, str], str] = {}
         self._last: JobStatus | None = None
 
-    def lines(self, event: Event) -> Iterator[str]:
+    def lines_of(self, event: Event) -> Iterator[str]:
         """Yield the lines for an event; none if nothing changed or progress came too soon."""
         if isinstance(event, JobStatus):
             self._last = event
@@ -70,7 +70,7 @@ class EventLines:
         elif isinstance(event, Waits) and event.is_news:
             yield from (f"     {line}" for line in cause_lines(event.causes[:1]))
 
-    def still(self, name: str) -> str:
+    def interrupted_message(self, name: str) -> str:
         """Return the message for an interrupt of the command: the state of the job, and how to
         reach it again.
         """

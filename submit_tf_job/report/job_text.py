@@ -85,11 +85,11 @@ def _what_happens(status: JobStatus) -> str:
     if report.state == "waiting":
         if report.unnamed:
             every = {2: "Both tasks"}.get(report.wanted, f"All {report.wanted} tasks")
-            return f"{every} started; waiting for DNS to register {_named(report.unnamed)}"
-        waiting = clause("; waiting for {}", _named(report.missing))
+            return f"{every} started; waiting for DNS to register {_first_names(report.unnamed)}"
+        waiting = clause("; waiting for {}", _first_names(report.missing))
         return f"{report.arrived} of {report.wanted} tasks started{waiting}"
     if report.state == "preparing":
-        return "every task started; prepare of the job runs in " + _deciding(status)
+        return "every task started; prepare of the job runs in " + _name_of_deciding_task(status)
     # FINISHING alone would not show the failure
     if state is JobState.FINISHING and report.first_failure:
         others = clause("; stopping the other tasks", report.wanted > 1)
@@ -105,7 +105,7 @@ def _what_happens(status: JobStatus) -> str:
     return "  ".join(filter(None, words))
 
 
-def _named(names: tuple[str, ...], count: int = 0) -> str:
+def _first_names(names: tuple[str, ...], count: int = 0) -> str:
     more = clause(" and {} more", max(len(names), count) - len(names[:_MAX_NAMED]))
     return ", ".join(names[:_MAX_NAMED]) + more
 
@@ -130,7 +130,7 @@ def progress_words(progress: ReportedProgress | None) -> str:
     if progress.step is not None:
         of = "" if progress.total is None else f"/{progress.total}"
         parts.append(f"{progress.unit or 'step'} {progress.step}{of}")
-    parts += [f"{name} {_number(value)}" for name, value in list(progress.metrics.items())[:6]]
+    parts += [f"{name} {_number_text(value)}" for name, value in list(progress.metrics.items())[:6]]
     return "  ".join(parts)
 
 
@@ -166,7 +166,9 @@ def standstill_words(report: JobReport) -> str:
         others = f"; the others are at step {number(still.others_step)}"
     if still.everything:
         others = ""
-    return f"{_named(still.tasks, still.count)} {verb} printed nothing for {time}{own}{others}"
+    return (
+        f"{_first_names(still.tasks, still.count)} {verb} printed nothing for {time}{own}{others}"
+    )
 
 
 def checkpoint_words(checkpoint: Checkpoint, now: float) -> str:
@@ -182,17 +184,18 @@ def awaited_words(report: JobReport) -> str:
     awaited = report.awaited
     if awaited is None or not awaited.tasks:
         return ""
-    return f"waiting for {_named(awaited.tasks, awaited.count)} until {_hour(awaited.until)}"
+    tasks = _first_names(awaited.tasks, awaited.count)
+    return f"waiting for {tasks} until {_local_time(awaited.until)}"
 
 
-def _hour(at: float) -> str:
+def _local_time(at: float) -> str:
     """Format a moment in local time, with its day unless that is today."""
     moment = datetime.fromtimestamp(at).astimezone()
     today = moment.date() == datetime.now().astimezone().date()
     return moment.strftime("%H:%M" if today else "%Y-%m-%d %H:%M")
 
 
-def _number(value: Any) -> str:
+def _number_text(value: Any) -> str:
     if isinstance(value, float):
         if math.isnan(value):
             return "NaN"
@@ -205,7 +208,7 @@ def job_lines(
 ) -> Iterator[str]:
     """Return a few lines about a job, the most important first."""
     verdict, app, report = status.verdict, status.app, status.report
-    yield f"{status.name}  {verdict.state.value}{_duration(status)}"
+    yield f"{status.name}  {verdict.state.value}{_duration_words(status)}"
     if verdict.reason and not (cause and cause.sentence == verdict.reason):
         yield f"  {verdict.reason}"
     if cause:
@@ -214,7 +217,7 @@ def job_lines(
         yield from _failure_lines(verdict.failure)
     if verdict.state is JobState.SUCCEEDED and verdict.confirmed:
         yarn = "" if app is None else "YARN and by "  # `local` has no YARN
-        yield f"  Confirmed by {yarn}{_deciding(status)}"
+        yield f"  Confirmed by {yarn}{_name_of_deciding_task(status)}"
     if verdict.hint and not cause:
         yield f"  hint: {verdict.hint}"
     yield from cause_lines(pending)
@@ -239,8 +242,9 @@ def job_lines(
 
 
 def _held_lines(job: str, held: HeldContainer) -> Iterator[str]:
+    until = _local_time(held.until)
     yield (
-        f"  {'held':<12} the container of {held.task} on {held.host} until {_hour(held.until)}: "
+        f"  {'held':<12} the container of {held.task} on {held.host} until {until}: "
         f"{held.directory or held.container}"
     )
     yield f"  {'':<12} yarn container -shell {held.container} (Hadoop 3.3 and later, where allowed)"
@@ -256,7 +260,7 @@ def _output_lines(outputs: Sequence[StoredOutput]) -> Iterator[str]:
         yield f"  and {len(outputs) - _MAX_LINKS} more outputs; -o json shows all"
 
 
-def _deciding(status: JobStatus) -> str:
+def _name_of_deciding_task(status: JobStatus) -> str:
     return (status.report and status.report.deciding) or "the deciding task"
 
 
@@ -304,7 +308,7 @@ def _retry_lines(retried: Retried) -> Iterator[str]:
         yield f"  {'':<12} {entry.number + 1}{after}{at}: {entry.message}"
 
 
-def _duration(status: JobStatus) -> str:
+def _duration_words(status: JobStatus) -> str:
     app = status.app
     if app is None or not app.started_ms:
         return ""
@@ -362,7 +366,7 @@ _OF_WHY = 10  # lines
 def why_lines(found: Why) -> list[str]:
     """Return at most ten lines: why a job waits or failed, and what is new since it succeeded."""
     verdict, cause = found.status.verdict, found.root_cause
-    lines = [f"{found.status.name}  {verdict.state.value}{_duration(found.status)}"]
+    lines = [f"{found.status.name}  {verdict.state.value}{_duration_words(found.status)}"]
     if cause is not None:
         lines += root_cause_lines(cause, short=True)
     elif verdict.reason:

@@ -151,4 +151,4 @@ class EventLog:
         from submit_tf_job.report.table import clean
 
         shown = event.job if isinstance(event, Status) else event
-        return (clean(line).lstrip() for line in self._lines.lines(shown))
+        return (clean(line).lstrip() for line in self._lines.lines_of(shown))

@@ -205,7 +205,7 @@ class JobHandle:
         lines = EventLines(progress_every_s=PROGRESS_EVERY_S if output else 0.0)
 
         def show(event: Followed) -> None:
-            for line in lines.lines(event):
+            for line in lines.lines_of(event):
                 say(clean(line))
 
         events = self._follow(
@@ -216,7 +216,7 @@ class JobHandle:
         try:
             return self._end_of(events, show)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(lines.still(self.name)) from None
+            raise KeyboardInterrupt(lines.interrupted_message(self.name)) from None
 
     def _follow(
         self,

@@ -71,7 +71,7 @@ def open_storage(
         >>> storage = open_storage("hdfs://namenode:8020", user="alice")  # doctest: +SKIP
         >>> storage.write("/user/alice/note", b"hello")  # doctest: +SKIP
     """
-    scheme, authority, conf = _target(uri, hadoop_conf)
+    scheme, authority, conf = _scheme_and_authority(uri, hadoop_conf)
     if scheme == "file":
         from submit_tf_job.storage.local_files import LocalStorage
 
@@ -109,7 +109,9 @@ def open_storage(
     return ObjectStorage(scheme, authority)
 
 
-def _target(uri: str | None, hadoop_conf: Path | None) -> tuple[str, str, HadoopConfiguration]:
+def _scheme_and_authority(
+    uri: str | None, hadoop_conf: Path | None
+) -> tuple[str, str, HadoopConfiguration]:
     """Return scheme and authority of a storage, and the configuration if that was needed."""
     if uri is None and hadoop_conf is None:
         raise UsageError(
@@ -234,7 +236,7 @@ def files_of(storage: Storage, path: str, most: float = math.inf) -> list[Stat]:
             raise UsageError(f"more than {most} files and directories would be listed for it")
         return children
 
-    todo = _matches(storage, path, listed) if _MAGIC.search(path) else [storage.stat(path)]
+    todo = _matching_files(storage, path, listed) if _MAGIC.search(path) else [storage.stat(path)]
     files = []
     while todo:
         top = todo.pop()
@@ -249,7 +251,9 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(("_", "."))
 
 
-def _matches(storage: Storage, pattern: str, listed: Callable[[str], list[Stat]]) -> list[Stat]:
+def _matching_files(
+    storage: Storage, pattern: str, listed: Callable[[str], list[Stat]]
+) -> list[Stat]:
     """Match a pattern component by component; those before the first wildcard in one step."""
     parts = pattern.strip("/").split("/")
     plain = next(number for number, part in enumerate(parts) if _MAGIC.search(part))

@@ -116,38 +116,38 @@ class Storage(ABC):
     # --- implemented by each kind of storage: absolute paths; any exception is translated ---
 
     @abstractmethod
-    def _stat(self, path: str) -> Stat: ...
+    def _stat_path(self, path: str) -> Stat: ...
 
     @abstractmethod
-    def _list(self, path: str) -> list[Stat]:
+    def _list_directory(self, path: str) -> list[Stat]:
         """List a directory, in any order."""
 
-    def _open(self, path: str) -> tuple[int, Callable[[int, int], bytes]]:
+    def _open_file(self, path: str) -> tuple[int, Callable[[int, int], bytes]]:
         """Return a file's size, and a function that reads a number of bytes from an offset."""
-        found = self._stat(path)
+        found = self._stat_path(path)
         if found.is_dir:
             raise IsADirectoryError("is a directory")
-        return found.size, partial(self._read, path)
+        return found.size, partial(self._read_range, path)
 
-    def _read(self, path: str, start: int, length: int) -> bytes:
+    def _read_range(self, path: str, start: int, length: int) -> bytes:
         raise NotImplementedError
 
     @abstractmethod
-    def _chmod(self, path: str, mode: int) -> None: ...
+    def _set_mode(self, path: str, mode: int) -> None: ...
 
     @abstractmethod
-    def _remove(self, path: str, *, recursive: bool) -> None: ...
+    def _remove_path(self, path: str, *, recursive: bool) -> None: ...
 
     @abstractmethod
-    def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
+    def _create_file(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
         """Write a new file completely, and close it."""
 
     @abstractmethod
-    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+    def _rename_path(self, source: str, target: str, *, overwrite: bool) -> None:
         """Move atomically; raise `FileExistsError` if the target exists, unless `overwrite`."""
 
     @abstractmethod
-    def _mkdir(self, path: str, mode: int) -> None:
+    def _make_directory(self, path: str, mode: int) -> None:
         """Create one directory in an existing parent; do nothing if it exists."""
 
     @abstractmethod
@@ -168,7 +168,7 @@ class Storage(ABC):
         """
         path = self.path(path)
         with translated(self.root + path):
-            return self._stat(path)
+            return self._stat_path(path)
 
     def list_dir(self, path: str) -> list[Stat]:
         """List a directory, sorted by name.
@@ -178,20 +178,20 @@ class Storage(ABC):
         """
         path = self.path(path)
         with translated(self.root + path):
-            return sorted(self._list(path), key=lambda item: item.path)
+            return sorted(self._list_directory(path), key=lambda item: item.path)
 
     def open(self, path: str) -> RangeReader:
         """Open a file for reading at any offset."""
         path = self.path(path)
         with translated(self.root + path):
-            size, read = self._open(path)
+            size, read = self._open_file(path)
         return RangeReader(self.root + path, size, read)
 
     def chmod(self, path: str, mode: int) -> None:
         """Set permission bits; do nothing if the storage has none."""
         path = self.path(path)
         with translated(self.root + path):
-            self._chmod(path, mode)
+            self._set_mode(path, mode)
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file, an empty directory, or with `recursive` a directory with its content; do
@@ -199,7 +199,7 @@ class Storage(ABC):
         """
         path = self.path(path)
         with translated(self.root + path):
-            self._remove(path, recursive=recursive)
+            self._remove_path(path, recursive=recursive)
 
     def path(self, path: str) -> str:
         """Return the absolute path without scheme and authority.
@@ -296,7 +296,7 @@ class Storage(ABC):
         try:
             self.create(temporary, [content] if isinstance(content, bytes) else content, mode)
             with translated(self.root + path):
-                self._rename(temporary, path, overwrite=overwrite)
+                self._rename_path(temporary, path, overwrite=overwrite)
         except BaseException:
             with suppress(SubmitTFJobError):
                 self.remove(temporary)
@@ -306,7 +306,7 @@ class Storage(ABC):
         """Write a new file under its own name; after an error, an incomplete file remains."""
         path = self.path(path)
         with translated(self.root + path):
-            self._create(path, pieces, mode)
+            self._create_file(path, pieces, mode)
 
     def rename(self, source: str, target: str) -> None:
         """Move a file, or a directory with its content, atomically.
@@ -317,7 +317,7 @@ class Storage(ABC):
         """
         source, target = self.path(source), self.path(target)
         with translated(self.root + target):
-            self._rename(source, target, overwrite=False)
+            self._rename_path(source, target, overwrite=False)
 
     def now_ms(self, directory: str) -> int:
         """Return the time by the storage's clock, by creating a file in a directory.
@@ -343,7 +343,7 @@ class Storage(ABC):
             current = parent_of(current)
         for directory in reversed(missing):
             with translated(self.root + directory):
-                self._mkdir(directory, mode)
+                self._make_directory(directory, mode)
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -425,7 +425,7 @@ def failure(error: BaseException, where: str) -> SubmitTFJobError:
         where: The URI of the operation; the message starts with it.
     """
     words = _hadoop_words(error)
-    meaning = _meaning(error, words)
+    meaning = _row_of_error(error, words)
     if meaning is _EXISTS:
         words = "is there already"
     elif isinstance(error, FileNotFoundError):
@@ -433,7 +433,7 @@ def failure(error: BaseException, where: str) -> SubmitTFJobError:
     return meaning.kind(f"{where}: {words}", hint=meaning.hint)
 
 
-def _meaning(error: BaseException, words: str) -> _FailureRow:
+def _row_of_error(error: BaseException, words: str) -> _FailureRow:
     named = f"{type(error).__name__} {words}"
     known = [row for kind, row in _KINDS if isinstance(error, kind)]
     known += [row for pattern, row in _WORDS if re.search(pattern, named)]

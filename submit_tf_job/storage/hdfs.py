@@ -50,7 +50,7 @@ def calls_under_way() -> bool:
     return bool(_UNDER_WAY)
 
 
-def _settle() -> None:
+def _wait_for_calls() -> None:
     """Wait at exit for calls that have timed out, or are about to begin."""
     _LEAVING.set()
     for _ in waiting.HDFS_CALLS_HAVE_ENDED.attempts():
@@ -58,10 +58,10 @@ def _settle() -> None:
             return
 
 
-atexit.register(_settle)
+atexit.register(_wait_for_calls)
 
 
-def _bounded(call: Callable[[], T], timeout_s: float, what: str) -> T:
+def _within_limit(call: Callable[[], T], timeout_s: float, what: str) -> T:
     """Run a call of hdfs-native, which has no timeouts, in a thread with a timeout."""
     results: list[T] = []
     errors: list[BaseException] = []
@@ -128,17 +128,17 @@ class HdfsStorage(Storage):
 
     # --- calls -------
 
-    def _call(self, path: str, call: Callable[[Any], T]) -> T:
+    def _call_client(self, path: str, call: Callable[[Any], T]) -> T:
         """Run one operation that may connect to the NameNode."""
         where = self.root + path
-        client = self._connected()
+        client = self._client_of_storage()
         with HADOOP_USER_NAME.set_to(self._user):
-            return _bounded(lambda: call(client), self.timeout_s, where)
+            return _within_limit(lambda: call(client), self.timeout_s, where)
 
-    def _connected(self) -> Any:
+    def _client_of_storage(self) -> Any:
         with self._connecting:
             if self._client is None:
-                self._probe()
+                self._probe_addresses()
                 from hdfs_native import Client
 
                 url = self.root
@@ -152,7 +152,7 @@ class HdfsStorage(Storage):
                     self._client = Client(url, self._conf, os.devnull)
             return self._client
 
-    def _probe(self) -> None:
+    def _probe_addresses(self) -> None:
         """Raise an error with the address within seconds if no process listens there; hdfs-native
         waits for the kernel's timeout.
         """
@@ -168,9 +168,9 @@ class HdfsStorage(Storage):
                 problems.append(f"{address}: {getattr(error, 'strerror', None) or error}")
                 missing = missing and _is_no_address(error)
         if problems:
-            raise self._unreachable("; ".join(problems), missing)
+            raise self._unreachable_error("; ".join(problems), missing)
 
-    def _unreachable(self, why: str, missing: bool) -> SubmitTFJobError:
+    def _unreachable_error(self, why: str, missing: bool) -> SubmitTFJobError:
         """Return the error of a connection that failed; `missing` if there is no such host.
 
         `hdfs://models/x` names a host where a path was meant.
@@ -192,39 +192,41 @@ class HdfsStorage(Storage):
 
     # --- operations ---
 
-    def _stat(self, path: str) -> Stat:
-        return _stat(path, self._call(path, lambda client: client.get_file_info(path)))
+    def _stat_path(self, path: str) -> Stat:
+        return _stat_of(path, self._call_client(path, lambda client: client.get_file_info(path)))
 
-    def _list(self, path: str) -> list[Stat]:
-        found = self._call(path, lambda client: list(client.list_status(path)))
+    def _list_directory(self, path: str) -> list[Stat]:
+        found = self._call_client(path, lambda client: list(client.list_status(path)))
         if len(found) == 1 and found[0].path == path:  # the list of a file is the file itself
             raise NotADirectoryError("not a directory")
-        return [_stat(item.path, item) for item in found]
+        return [_stat_of(item.path, item) for item in found]
 
-    def _open(self, path: str) -> tuple[int, Callable[[int, int], bytes]]:
-        file = self._call(path, lambda client: client.read(path))
+    def _open_file(self, path: str) -> tuple[int, Callable[[int, int], bytes]]:
+        file = self._call_client(path, lambda client: client.read(path))
 
         def read(start: int, length: int) -> bytes:  # of DataNodes
             where = self.root + path
-            return bytes(_bounded(lambda: file.read_range(start, length), self.timeout_s, where))
+            return bytes(
+                _within_limit(lambda: file.read_range(start, length), self.timeout_s, where)
+            )
 
         return len(file), read
 
-    def _chmod(self, path: str, mode: int) -> None:
-        self._call(path, lambda client: client.set_permission(path, mode))
+    def _set_mode(self, path: str, mode: int) -> None:
+        self._call_client(path, lambda client: client.set_permission(path, mode))
 
-    def _remove(self, path: str, *, recursive: bool) -> None:
-        self._call(path, lambda client: client.delete(path, recursive))
+    def _remove_path(self, path: str, *, recursive: bool) -> None:
+        self._call_client(path, lambda client: client.delete(path, recursive))
 
     def home(self, user: str) -> str:
         # HdfsClientConfigKeys.DFS_USER_HOME_DIR_PREFIX_DEFAULT
         prefix = self._conf.get("dfs.user.home.dir.prefix", "/user")
         return f"{prefix.rstrip('/')}/{user}"
 
-    def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
+    def _create_file(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
         from hdfs_native import WriteOptions
 
-        writer = self._call(
+        writer = self._call_client(
             path,
             lambda client: client.create(
                 path, WriteOptions(permission=mode, overwrite=False, create_parent=False)
@@ -232,14 +234,14 @@ class HdfsStorage(Storage):
         )
         for piece in pieces:
             for start in range(0, len(piece), PIECE):
-                self._call(path, partial(_write, writer, piece[start : start + PIECE]))
-        self._call(path, lambda _: writer.close())
+                self._call_client(path, partial(_write_part, writer, piece[start : start + PIECE]))
+        self._call_client(path, lambda _: writer.close())
 
-    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
-        self._call(target, lambda client: client.rename(source, target, overwrite))
+    def _rename_path(self, source: str, target: str, *, overwrite: bool) -> None:
+        self._call_client(target, lambda client: client.rename(source, target, overwrite))
 
-    def _mkdir(self, path: str, mode: int) -> None:
-        self._call(path, lambda client: client.mkdirs(path, mode, False))
+    def _make_directory(self, path: str, mode: int) -> None:
+        self._call_client(path, lambda client: client.mkdirs(path, mode, False))
 
 
 def _is_no_address(error: OSError | ValueError) -> bool:
@@ -266,11 +268,11 @@ def _with_fallback(table: str, conf: Mapping[str, str]) -> dict[str, str]:
     return {**conf, f"{prefix}Fallback": f"{parts.scheme}://{parts.netloc}/.no-such-mount"}
 
 
-def _write(writer: Any, part: bytes, _client: Any) -> None:
+def _write_part(writer: Any, part: bytes, _client: Any) -> None:
     writer.write(part)
 
 
-def _stat(path: str, found: Any) -> Stat:
+def _stat_of(path: str, found: Any) -> Stat:
     return Stat(
         path=path,
         size=0 if found.isdir else found.length,

@@ -21,26 +21,26 @@ class LocalStorage(Storage):
     def _is_me(self, scheme: str, authority: str) -> bool:
         return scheme == "file" and authority == "localhost"
 
-    def _stat(self, path: str) -> Stat:
-        return _stat(path, Path(path).stat())
+    def _stat_path(self, path: str) -> Stat:
+        return _stat_of(path, Path(path).stat())
 
-    def _list(self, path: str) -> list[Stat]:
+    def _list_directory(self, path: str) -> list[Stat]:
         with os.scandir(path) as entries:
             return [
-                _stat(join(path, entry.name), entry.stat())
+                _stat_of(join(path, entry.name), entry.stat())
                 for entry in entries
                 if entry.is_file() or entry.is_dir()
             ]
 
-    def _read(self, path: str, start: int, length: int) -> bytes:
+    def _read_range(self, path: str, start: int, length: int) -> bytes:
         with Path(path).open("rb") as file:
             file.seek(start)
             return file.read(length)
 
-    def _chmod(self, path: str, mode: int) -> None:
+    def _set_mode(self, path: str, mode: int) -> None:
         Path(path).chmod(mode)
 
-    def _remove(self, path: str, *, recursive: bool) -> None:
+    def _remove_path(self, path: str, *, recursive: bool) -> None:
         file = Path(path)
         if not file.is_dir() or file.is_symlink():
             file.unlink(missing_ok=True)
@@ -57,7 +57,7 @@ class LocalStorage(Storage):
                 f"file://: this machine knows no home of {user}", hint="Name the directory to use."
             ) from None
 
-    def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
+    def _create_file(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.writelines(pieces)
@@ -65,14 +65,14 @@ class LocalStorage(Storage):
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
 
-    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+    def _rename_path(self, source: str, target: str, *, overwrite: bool) -> None:
         if overwrite or Path(source).is_dir():  # it replaces no directory with content
             Path(source).replace(target)
         else:
             os.link(source, target)  # unlike rename(2), it fails if the target exists
             Path(source).unlink()
 
-    def _mkdir(self, path: str, mode: int) -> None:
+    def _make_directory(self, path: str, mode: int) -> None:
         try:
             Path(path).mkdir(mode=0o700)
         except FileExistsError:
@@ -82,19 +82,19 @@ class LocalStorage(Storage):
         Path(path).chmod(mode)
 
 
-def _stat(path: str, found: os.stat_result) -> Stat:
+def _stat_of(path: str, found: os.stat_result) -> Stat:
     is_dir = modes.S_ISDIR(found.st_mode)
     return Stat(
         path=path,
         size=0 if is_dir else found.st_size,
         is_dir=is_dir,
         mode=modes.S_IMODE(found.st_mode),
-        owner=_owner(found.st_uid),
+        owner=_owner_name(found.st_uid),
         modified_ms=int(found.st_mtime * 1000),
     )
 
 
-def _owner(uid: int) -> str:
+def _owner_name(uid: int) -> str:
     import pwd
 
     try:

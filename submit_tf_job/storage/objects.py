@@ -41,28 +41,28 @@ class ObjectStorage(Storage):
                 hint = f"pip install {PACKAGES[protocol]}"
             raise SettingsError(f"{scheme}://{authority}: {error}", hint=hint) from None
 
-    def _key(self, path: str) -> str:
+    def _object_key(self, path: str) -> str:
         return self._bucket + path
 
-    def _stat(self, path: str) -> Stat:
-        return _stat(path, self._fs.info(self._key(path)))
+    def _stat_path(self, path: str) -> Stat:
+        return _stat_of(path, self._fs.info(self._object_key(path)))
 
-    def _list(self, path: str) -> list[Stat]:
-        found = self._fs.ls(self._key(path), detail=True, refresh=True)
+    def _list_directory(self, path: str) -> list[Stat]:
+        found = self._fs.ls(self._object_key(path), detail=True, refresh=True)
         files = [item["name"].strip("/") for item in found if item["type"] == "file"]
-        if files == [self._key(path).strip("/")]:
+        if files == [self._object_key(path).strip("/")]:
             raise NotADirectoryError("not a directory")
-        return [_stat(join(path, name_of(item["name"])), item) for item in found]
+        return [_stat_of(join(path, name_of(item["name"])), item) for item in found]
 
-    def _read(self, path: str, start: int, length: int) -> bytes:
-        return bytes(self._fs.cat_file(self._key(path), start=start, end=start + length))
+    def _read_range(self, path: str, start: int, length: int) -> bytes:
+        return bytes(self._fs.cat_file(self._object_key(path), start=start, end=start + length))
 
-    def _chmod(self, path: str, mode: int) -> None:
+    def _set_mode(self, path: str, mode: int) -> None:
         """Do nothing: the bucket's policy determines access."""
 
-    def _remove(self, path: str, *, recursive: bool) -> None:
+    def _remove_path(self, path: str, *, recursive: bool) -> None:
         if self.exists(path):
-            self._fs.rm(self._key(path), recursive=recursive)
+            self._fs.rm(self._object_key(path), recursive=recursive)
 
     def home(self, user: str) -> str:
         raise UsageError(
@@ -83,23 +83,27 @@ class ObjectStorage(Storage):
             raise PathExists(f"{self.root}{path}: is there already")
         self.create(path, [content] if isinstance(content, bytes) else content, mode)
 
-    def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:  # noqa: ARG002 - objects have no mode
+    def _create_file(self, path: str, pieces: Iterable[bytes], mode: int) -> None:  # noqa: ARG002 - objects have no mode
         # fsspec's transaction covers the file system, not one file: it commits at the end, and
         # discards the upload if the block fails
-        with self._writing, self._fs.transaction, self._fs.open(self._key(path), "wb") as file:
+        with (
+            self._writing,
+            self._fs.transaction,
+            self._fs.open(self._object_key(path), "wb") as file,
+        ):
             for piece in pieces:
                 file.write(piece)
 
-    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+    def _rename_path(self, source: str, target: str, *, overwrite: bool) -> None:
         if not overwrite and self.exists(target):
             raise FileExistsError
-        self._fs.mv(self._key(source), self._key(target))
+        self._fs.mv(self._object_key(source), self._object_key(target))
 
-    def _mkdir(self, path: str, mode: int) -> None:
+    def _make_directory(self, path: str, mode: int) -> None:
         """Do nothing: a prefix exists when the first object below it is created."""
 
 
-def _stat(path: str, found: dict[str, Any]) -> Stat:
+def _stat_of(path: str, found: dict[str, Any]) -> Stat:
     is_dir = found["type"] == "directory"
     modified: Any = found.get("LastModified") or found.get("created")
     return Stat(

@@ -77,7 +77,7 @@ class WebHdfsStorage(Storage):
         self._hdfs_root = root if root.startswith("hdfs://") else None
         options: dict[str, Any] = {"user": user}
         if kerberos:
-            options = {"kerberos": True, "kerb_kwargs": _spnego()}
+            options = {"kerberos": True, "kerb_kwargs": _spnego_options()}
         if proxied:
             options["proxy_to"] = user
         with translated(self.root):
@@ -89,14 +89,16 @@ class WebHdfsStorage(Storage):
                 **options,
             )
 
-    def _call(self, operation: str, path: str, method: str = "get", **options: Any) -> Any:
+    def _send_operation(
+        self, operation: str, path: str, method: str = "get", **options: Any
+    ) -> Any:
         """Send one WebHDFS operation and return fsspec's response."""
         return self._client._call(operation, method, path, **options)  # every request of fsspec
 
-    def _json(
+    def _request_json(
         self, operation: str, path: str, method: str = "get", **options: Any
     ) -> Mapping[str, Any]:
-        answer = self._call(operation, path, method, **options)
+        answer = self._send_operation(operation, path, method, **options)
         try:
             found = answer.json()
         except ValueError:
@@ -114,29 +116,29 @@ class WebHdfsStorage(Storage):
         """Return the complete URI of a path, with `hdfs://` if that is known."""
         return (self._hdfs_root or self.root) + self.path(path)
 
-    def _stat(self, path: str) -> Stat:
-        return _stat(path, self._json("GETFILESTATUS", path)["FileStatus"])
+    def _stat_path(self, path: str) -> Stat:
+        return _stat_of(path, self._request_json("GETFILESTATUS", path)["FileStatus"])
 
-    def _list(self, path: str) -> list[Stat]:
-        found = self._json("LISTSTATUS", path)["FileStatuses"]["FileStatus"]
+    def _list_directory(self, path: str) -> list[Stat]:
+        found = self._request_json("LISTSTATUS", path)["FileStatuses"]["FileStatus"]
         if len(found) == 1 and not found[0]["pathSuffix"]:
             raise NotADirectoryError("not a directory")
-        return [_stat(join(path, item["pathSuffix"]), item) for item in found]
+        return [_stat_of(join(path, item["pathSuffix"]), item) for item in found]
 
-    def _read(self, path: str, start: int, length: int) -> bytes:
-        return bytes(self._call("OPEN", path, offset=start, length=length).content)
+    def _read_range(self, path: str, start: int, length: int) -> bytes:
+        return bytes(self._send_operation("OPEN", path, offset=start, length=length).content)
 
-    def _chmod(self, path: str, mode: int) -> None:
-        self._call("SETPERMISSION", path, "put", permission=f"{mode:o}")
+    def _set_mode(self, path: str, mode: int) -> None:
+        self._send_operation("SETPERMISSION", path, "put", permission=f"{mode:o}")
 
-    def _remove(self, path: str, *, recursive: bool) -> None:
-        self._call("DELETE", path, "delete", recursive=str(recursive).lower())
+    def _remove_path(self, path: str, *, recursive: bool) -> None:
+        self._send_operation("DELETE", path, "delete", recursive=str(recursive).lower())
 
     def home(self, user: str) -> str:
         return f"/user/{user}"
 
-    def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
-        first = self._call(
+    def _create_file(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
+        first = self._send_operation(
             "CREATE",
             path,
             "put",
@@ -151,7 +153,7 @@ class WebHdfsStorage(Storage):
         broken: list[Exception] = []
         answer = self._client.session.put(
             where,
-            data=_whole(pieces, broken),
+            data=_pieces_to_the_end(pieces, broken),
             headers={"Content-Type": "application/octet-stream"},
         )
         if not answer.ok:
@@ -159,18 +161,18 @@ class WebHdfsStorage(Storage):
         if broken:
             raise broken[0]
 
-    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+    def _rename_path(self, source: str, target: str, *, overwrite: bool) -> None:
         # `renameoptions` selects rename2, as in hdfs://, which fails instead of returning false
         # (RenameOptionSetParam)
         how = "OVERWRITE" if overwrite else "NONE"
-        self._call("RENAME", source, "put", destination=target, renameoptions=how)
+        self._send_operation("RENAME", source, "put", destination=target, renameoptions=how)
 
-    def _mkdir(self, path: str, mode: int) -> None:
-        if not self._json("MKDIRS", path, "put", permission=f"{mode:o}").get("boolean"):
+    def _make_directory(self, path: str, mode: int) -> None:
+        if not self._request_json("MKDIRS", path, "put", permission=f"{mode:o}").get("boolean"):
             raise UsageError(f"{self.root}{path}: the directory could not be made")
 
 
-def _spnego() -> dict[str, Any]:
+def _spnego_options() -> dict[str, Any]:
     """Return the arguments for SPNEGO: send the ticket at once, which raises an error with the
     reason if none exists; verify the server's authentication in each response that contains one.
     """
@@ -184,7 +186,7 @@ def _spnego() -> dict[str, Any]:
     }
 
 
-def _whole(pieces: Iterable[bytes], broken: list[Exception]) -> Iterator[bytes]:
+def _pieces_to_the_end(pieces: Iterable[bytes], broken: list[Exception]) -> Iterator[bytes]:
     """Yield the pieces, and end the upload normally if they raise an error, which goes to `broken`.
 
     A DataNode would create the file of an aborted upload after it was removed.
@@ -203,7 +205,7 @@ def _remote_words(answer: Any) -> str:
         return f"HTTP {answer.status_code}"
 
 
-def _stat(path: str, found: Mapping[str, Any]) -> Stat:
+def _stat_of(path: str, found: Mapping[str, Any]) -> Stat:
     is_dir = found["type"].upper() == "DIRECTORY"
     return Stat(
         path=path,

@@ -50,7 +50,7 @@ class Hdfs(Storage):
             where.text = json.dumps(where.spec).encode()
         return where.text
 
-    def _stat(self, path: str) -> Stat:
+    def _stat_path(self, path: str) -> Stat:
         self._touch("stat")
         return self._seen(path)
 
@@ -67,7 +67,7 @@ class Hdfs(Storage):
             return Stat(path, 0, True, 0o700, "alice", 1_600_000_000_000)
         raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
 
-    def _list(self, path: str) -> list[Stat]:
+    def _list_directory(self, path: str) -> list[Stat]:
         self._touch("list")
         services = {f"/user/{user}/.yarn/services/{name}" for user, name in self._yarn.directories}
         below = [other for other in (*list(self._files), *services) if other.startswith(path + "/")]
@@ -76,17 +76,17 @@ class Hdfs(Storage):
         names = sorted({other[len(path) + 1 :].partition("/")[0] for other in below})
         return [self._seen(f"{path}/{name}") for name in names if name]
 
-    def _open(self, path: str) -> tuple[int, Callable[[int, int], bytes]]:
+    def _open_file(self, path: str) -> tuple[int, Callable[[int, int], bytes]]:
         self._touch("read " + path)
         content = self._content(path)
         if content is None:
             raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
         return len(content), lambda start, length: content[start : start + length]
 
-    def _chmod(self, path: str, mode: int) -> None:
+    def _set_mode(self, path: str, mode: int) -> None:
         """Do nothing: rights are not modelled."""
 
-    def _remove(self, path: str, *, recursive: bool) -> None:
+    def _remove_path(self, path: str, *, recursive: bool) -> None:
         self._touch("remove")
         name, where = self._service(path)
         gone = [one for one in list(self._files) if one == path or one.startswith(path + "/")]
@@ -104,7 +104,7 @@ class Hdfs(Storage):
     def home(self, user: str) -> str:
         return f"/user/{user}"
 
-    def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
+    def _create_file(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
         self._touch("create")
         name, where = self._service(path)
         if name != "?":  # without its parents: FSDirWriteFileOp.startFile with createParent false
@@ -118,7 +118,7 @@ class Hdfs(Storage):
         self._files[path] = b"".join(pieces)
         self._yarn.written_ms[path] = self._yarn.clock.epoch_ms()
 
-    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+    def _rename_path(self, source: str, target: str, *, overwrite: bool) -> None:
         self._touch("rename")
         files = list(self._files)  # uploads run side by side
         there = [path for path in files if path == target or path.startswith(target + "/")]
@@ -133,6 +133,6 @@ class Hdfs(Storage):
             if path in self._yarn.written_ms:
                 self._yarn.written_ms[new] = self._yarn.written_ms[path]
 
-    def _mkdir(self, path: str, mode: int) -> None:
+    def _make_directory(self, path: str, mode: int) -> None:
         self._touch("mkdir")
         self._files.setdefault(path + "/", b"")
