@@ -54,12 +54,14 @@ def shorten(text: str, limit: int) -> str:
     return f"{text[:head]} … {len(text) - kept} characters left out … {text[-tail:]}"
 
 
-def _short(value: object) -> object:
+def _short_value(value: object) -> object:
     if isinstance(value, str):
         return shorten(value, _DETAIL_MAX)
     if isinstance(value, Mapping):
-        return {shorten(str(name), _DETAIL_MAX): _short(inner) for name, inner in value.items()}
-    return [_short(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+        return {
+            shorten(str(name), _DETAIL_MAX): _short_value(inner) for name, inner in value.items()
+        }
+    return [_short_value(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 class SubmitTFJobError(Exception):
@@ -86,7 +88,7 @@ class SubmitTFJobError(Exception):
         if self.hint and sys.version_info >= (3, 11):
             self.add_note(f"hint: {self.hint}")  # what a program's traceback shows
         self.details: dict[str, object] = {
-            name: _short(value) for name, value in (details or {}).items()
+            name: _short_value(value) for name, value in (details or {}).items()
         }
         self.retryable = error_class(self).retryable if retryable is None else retryable
 
@@ -154,7 +156,7 @@ class JobSpecError(SubmitTFJobError):
         self.problems: tuple[Problem, ...] = tuple(sorted(problems))
         self.remarks = tuple(remarks)
         super().__init__(
-            _listing([str(problem) for problem in self.problems]),
+            _lines_that_fit([str(problem) for problem in self.problems]),
             hint=hint,
             details={
                 "problems": [
@@ -171,7 +173,7 @@ class JobSpecError(SubmitTFJobError):
         )
 
 
-def _listing(lines: list[str]) -> str:
+def _lines_that_fit(lines: list[str]) -> str:
     """Return the lines that fit into a message, and the number of the others."""
     shown, room = 0, _MESSAGE_MAX - 40
     for line in lines:

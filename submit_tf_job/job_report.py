@@ -320,7 +320,7 @@ class Retried:
         return f"retry {self.used - len(later)} of {self.most}"
 
 
-def _metrics(value: Any) -> Mapping[str, float | None]:
+def _metric_values(value: Any) -> Mapping[str, float | None]:
     return {name: as_value(inner) for name, inner in as_mapping(value).items()}
 
 
@@ -341,7 +341,7 @@ class ReportedProgress:
 
     step: float | None = fact(as_number)
     total: float | None = fact(as_number)
-    metrics: Mapping[str, float | None] = fact(_metrics)
+    metrics: Mapping[str, float | None] = fact(_metric_values)
     metrics_step: float | None = fact(as_number)
     unit: str = fact(as_text)
     part: float | None = fact(as_number)

@@ -33,7 +33,7 @@ _REACHED_S, _CHECKED_S = 4.5, 20.0  # time limits of the button "Test"
 _NEEDED = ("services-api", "authentication")  # checks that must pass before a job can be submitted
 
 
-def _within(seconds: float, call: Callable[[], T]) -> T:
+def _result_within(seconds: float, call: Callable[[], T]) -> T:
     """Return the result of a call within a time limit, so that a KDC or name server that does not
     respond delays no other call.
 
@@ -67,7 +67,7 @@ def _with_hint(text: str, hint: str) -> str:
     return f"{text} ({hint})" if hint else text
 
 
-def _sentences(findings: Iterable[Check]) -> str:
+def _finding_sentences(findings: Iterable[Check]) -> str:
     return with_form_labels("; ".join(_with_hint(found.checked, found.fix) for found in findings))
 
 
@@ -117,10 +117,10 @@ class SubmitTFJobHook(BaseHook):
         Raises:
             SettingsError: The connection, or the settings of this host, are not valid.
         """
-        return self._client
+        return self._connected_client
 
     @cached_property
-    def _client(self) -> Client:
+    def _connected_client(self) -> Client:
         return self._new_client()
 
     def _new_client(self) -> Client:
@@ -141,17 +141,21 @@ class SubmitTFJobHook(BaseHook):
         """
         try:
             _ = self.given  # from Airflow's database, whose session belongs to this thread
-            version = _within(_REACHED_S, lambda: self._client.hadoop_version(_REACHED_S - 1))
-            found = _within(_CHECKED_S, lambda: self._client.check(*_NEEDED, "nodes", "docker"))
+            version = _result_within(
+                _REACHED_S, lambda: self._connected_client.hadoop_version(_REACHED_S - 1)
+            )
+            found = _result_within(
+                _CHECKED_S, lambda: self._connected_client.check(*_NEEDED, "nodes", "docker")
+            )
         except SubmitTFJobError as error:
             return False, with_form_labels(_with_hint(error.message, error.hint))
         failed = [
             finding for finding in found if finding.status == "failure" and finding.id in _NEEDED
         ]
         if failed:
-            return False, _sentences(failed)
-        settings, hadoop = self._client.settings, version or "unknown"
-        warnings = _sentences([finding for finding in found if finding.status != "ok"])
+            return False, _finding_sentences(failed)
+        settings, hadoop = self._connected_client.settings, version or "unknown"
+        warnings = _finding_sentences([finding for finding in found if finding.status != "ok"])
         text = f"{settings.user} can use {settings.resource_managers[0]} (Hadoop {hadoop})."
         if warnings:
             text += f" Warning: {warnings}"

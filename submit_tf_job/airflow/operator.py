@@ -141,11 +141,11 @@ class SubmitTFJobOperator(BaseOperator):
         """Submit the job, or adopt that of an earlier try, and wait for its end."""
         run = task_run(context, self.retries)
         with airflow_errors():
-            planned = self._plan(context, run)
+            planned = self._make_plan(context, run)
             self._running_job = (planned.job.name, None)
             handle = self.hook.submit(planned, run)
             self._running_job = (handle.name, handle.application_id)
-            self._begin(context, handle)
+            self._begin_following(context, handle)
             if not self.wait_for_completion:
                 self._running_job = None
                 return handle.status().to_json()
@@ -153,7 +153,7 @@ class SubmitTFJobOperator(BaseOperator):
                 self._wait_in_triggerer(context, planned, handle)
             status = self._wait_here(context, handle)
             job, text = status.to_json(), str(status)
-            return self._finish(context, job, status.error, text, **_facts(planned))
+            return self._finish_task(context, job, status.error, text, **_facts_for_end(planned))
 
     def _wait_here(self, context: Any, handle: JobHandle) -> Status:
         from submit_tf_job.sdk.events import EventLog, Status
@@ -169,12 +169,12 @@ class SubmitTFJobOperator(BaseOperator):
         assert last is not None
         return last
 
-    def _spec(self) -> Any:
+    def _job_spec(self) -> Any:
         """Return the path of a job spec, or its content."""
         return self.job
 
-    def _plan(self, context: Any, run: TaskRun) -> Plan:
-        job, base = self._spec(), Path(self.dag.folder)
+    def _make_plan(self, context: Any, run: TaskRun) -> Plan:
+        job, base = self._job_spec(), Path(self.dag.folder)
         if not isinstance(job, (str, Mapping)):
             raise UsageError(f"job: expected the path of a job spec or a mapping, found {job!r}")
         if isinstance(self.overrides, str):
@@ -187,7 +187,7 @@ class SubmitTFJobOperator(BaseOperator):
             run,
             name=self.name,
             overrides=[*self._plain_overrides(), *(self.overrides or ())],
-            render=lambda text: self._rendered(text, context),
+            render=lambda text: self._render_text(text, context),
             base=base,
             dialect=self.dialect,
             detached=not self.wait_for_completion,
@@ -207,16 +207,16 @@ class SubmitTFJobOperator(BaseOperator):
                 timeout = f"{timeout:.0f}s"
             yield f"lifetime={timeout}"
 
-    def _rendered(self, text: str, context: Any) -> str:
+    def _render_text(self, text: str, context: Any) -> str:
         rendered = self.render_template(text, context)
         # the DAG may render native objects
         return rendered if isinstance(rendered, str) else json.dumps(rendered, default=str)
 
-    def _begin(self, context: Any, handle: JobHandle) -> None:
+    def _begin_following(self, context: Any, handle: JobHandle) -> None:
         self.log.info("%s is %s", handle.name, handle.application_id)
         if handle.application_id:
             known = {"application_id": handle.application_id, **links_at_start(handle)}
-            _push(context, known)
+            _push_values(context, known)
             self.links_known = True
 
     def _wait_in_triggerer(self, context: Any, planned: Plan, handle: JobHandle) -> None:
@@ -234,7 +234,7 @@ class SubmitTFJobOperator(BaseOperator):
             stop_on_kill=self.stop_on_kill,
             get_logs=self.get_logs,
         )
-        self.defer(trigger=trigger, method_name="execute_complete", kwargs=_facts(planned))
+        self.defer(trigger=trigger, method_name="execute_complete", kwargs=_facts_for_end(planned))
 
     def execute_complete(
         self,
@@ -253,7 +253,7 @@ class SubmitTFJobOperator(BaseOperator):
             self._submit_again(context, event)
             text = str(event.get("text") or "")
             job, error = event.get("job"), error_in(event)
-            return self._finish(context, job, error, text, outputs, deciding_task)
+            return self._finish_task(context, job, error, text, outputs, deciding_task)
 
     def _submit_again(self, context: Any, event: Mapping[str, Any]) -> None:
         """Submit the job again and defer, if its `retries.memory` says so.
@@ -264,14 +264,14 @@ class SubmitTFJobOperator(BaseOperator):
         if (job.get("root_cause") or {}).get("code") != "out-of-memory":
             return
         try:
-            planned = self._plan(context, task_run(context, self.retries))
+            planned = self._make_plan(context, task_run(context, self.retries))
             handle = self.hook.get_conn().submit_again(planned, job)
         except SubmitTFJobError as error:
             self.log.warning("not submitted again: %s", error.message)
             return
         if handle is not None:
             self._running_job = (handle.name, handle.application_id)
-            self._begin(context, handle)
+            self._begin_following(context, handle)
             self._wait_in_triggerer(context, planned, handle)
 
     def _push_links(self, context: Any, handle: JobHandle, seen: Status) -> None:
@@ -279,10 +279,10 @@ class SubmitTFJobOperator(BaseOperator):
             return
         with contextlib.suppress(SubmitTFJobError):  # the job does not need its links
             links, complete = links_of_running(handle)
-            _push(context, links)
+            _push_values(context, links)
             self._links_wanted = not complete
 
-    def _finish(
+    def _finish_task(
         self,
         context: Any,
         job: Mapping[str, Any] | None,
@@ -297,21 +297,21 @@ class SubmitTFJobOperator(BaseOperator):
         if job is not None:
             self._running_job = None
             if error is None:
-                result = self._result(context, job, deciding_task)
+                result = self._value_of_success(context, job, deciding_task)
             deletes = self.on_finish == "delete-succeeded" and error is None
             if deletes or self.on_finish == "delete":
-                self._delete(str(job["run"]))
+                self._delete_run(str(job["run"]))
         if error is not None:
             raise error
         for uri in outputs:
             context["outlet_events"][self._outputs].add(Asset(uri=uri))
         return result
 
-    def _result(self, context: Any, job: Mapping[str, Any], deciding_task: str) -> Any:
+    def _value_of_success(self, context: Any, job: Mapping[str, Any], deciding_task: str) -> Any:
         """Return the XCom value for a job that has succeeded."""
         return job
 
-    def _delete(self, run: str) -> None:
+    def _delete_run(self, run: str) -> None:
         try:
             self.hook.get_conn().attach(run).delete()
         except SubmitTFJobError as error:
@@ -336,7 +336,7 @@ def task_run(context: Any, retries: int) -> TaskRun:
     return TaskRun(base_url, ti.dag_id, ti.task_id, ti.run_id, ti.map_index, cleared_at)
 
 
-def _facts(planned: Plan) -> dict[str, Any]:
+def _facts_for_end(planned: Plan) -> dict[str, Any]:
     """Return the facts of the job that the task needs at its end, as JSON."""
     return {
         "outputs": [output.uri for output in planned.job.outputs],
@@ -344,7 +344,7 @@ def _facts(planned: Plan) -> dict[str, Any]:
     }
 
 
-def _push(context: Any, values: Mapping[str, str]) -> None:
+def _push_values(context: Any, values: Mapping[str, str]) -> None:
     for key, value in values.items():
         context["ti"].xcom_push(key=key, value=value)
 
@@ -366,7 +366,7 @@ class SubmitTFJobDecoratedOperator(DecoratedOperator, SubmitTFJobOperator):
         *SubmitTFJobOperator.template_fields,
     )
 
-    def _spec(self) -> Any:
+    def _job_spec(self) -> Any:
         from submit_tf_job.sdk.call_spec import call_spec
 
         if not isinstance(self.job, Mapping):
@@ -382,7 +382,7 @@ class SubmitTFJobDecoratedOperator(DecoratedOperator, SubmitTFJobOperator):
         args, kwargs = tuple(self.op_args), dict(self.op_kwargs)
         return call_spec(self.python_callable, args, kwargs, self.job, Path(self._files.name))
 
-    def _result(self, context: Any, job: Mapping[str, Any], deciding_task: str) -> Any:
+    def _value_of_success(self, context: Any, job: Mapping[str, Any], deciding_task: str) -> Any:
         from submit_tf_job.sdk.functions import result_of
 
         context["ti"].xcom_push(key="job", value=job)

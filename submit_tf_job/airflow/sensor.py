@@ -49,7 +49,7 @@ class SubmitTFJobSensor(BaseSensorOperator):
         from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
 
         with airflow_errors():
-            handle = self._handle()
+            handle = self._find_handle()
             # Airflow fails a deferred task whose trigger has fired before a busy scheduler has
             # noted that the task was deferred ("state attribute is queued"; seen with 3.3.2).
             if handle is not None and (ended := self._end_of(handle)) is not None:
@@ -77,7 +77,7 @@ class SubmitTFJobSensor(BaseSensorOperator):
     def poke(self, context: Any) -> Any:
         """Return whether the job has succeeded; raise its error if it failed."""
         with airflow_errors():
-            handle = self._handle()
+            handle = self._find_handle()
             return handle is not None and self._end_of(handle) is not None
 
     def _end_of(self, handle: JobHandle) -> Status | None:
@@ -94,7 +94,7 @@ class SubmitTFJobSensor(BaseSensorOperator):
             raise ended.error
         return ended
 
-    def _handle(self) -> JobHandle | None:
+    def _find_handle(self) -> JobHandle | None:
         """Return the job's handle; None if no job of this name has been submitted yet."""
         from submit_tf_job.airflow.hook import SubmitTFJobHook
 

@@ -35,7 +35,7 @@ class TaskRun:
     map_index: int = -1
     cleared_at: int = 0
 
-    def _digest(self, *more: object) -> bytes:
+    def _hash_of_run(self, *more: object) -> bytes:
         parts = [self.airflow, self.dag_id, self.task_id, self.run_id, self.map_index, *more]
         return hashlib.sha256(json.dumps(parts).encode()).digest()
 
@@ -45,15 +45,17 @@ class TaskRun:
         Args:
             readable: The readable part; default: the task.
         """
-        words = (_slug(readable) if readable else _slug(self.task_id)[:_READABLE_MAX]).rstrip("-")
-        return f"{words or 'job'}-{base64.b32encode(self._digest())[:5].decode().lower()}"
+        words = (
+            _name_part(readable) if readable else _name_part(self.task_id)[:_READABLE_MAX]
+        ).rstrip("-")
+        return f"{words or 'job'}-{base64.b32encode(self._hash_of_run())[:5].decode().lower()}"
 
     @property
     def key(self) -> str:
         """The key of its submission: another one after each clear."""
-        return f"airflow-{self._digest(self.cleared_at).hex()[:40]}"
+        return f"airflow-{self._hash_of_run(self.cleared_at).hex()[:40]}"
 
 
-def _slug(text: str) -> str:
+def _name_part(text: str) -> str:
     words = as_label(text)
     return words if not words[:1].isdigit() else f"j{words}"

@@ -24,15 +24,15 @@ def main(argv: list[str] | None = None) -> int:
         argv: The arguments; None for those of this process, which then ends with the command.
     """
     try:
-        status = _run(argv)
+        status = _run_arguments(argv)
     except KeyboardInterrupt:  # while the command was imported
         status = EXIT_INTERRUPTED
     if argv is None:
-        _leave(status)
+        _end_process(status)
     return status
 
 
-def _leave(status: int) -> None:
+def _end_process(status: int) -> None:
     """End the process without Python's cleanup, which would abort it while a call to HDFS is
     pending.
 
@@ -49,7 +49,7 @@ def _leave(status: int) -> None:
         leave(status)
 
 
-def _run(argv: list[str] | None) -> int:
+def _run_arguments(argv: list[str] | None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["--version"]:
         arguments = ["version", *arguments[1:]]
@@ -73,13 +73,13 @@ def _run(argv: list[str] | None) -> int:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     )
-    app.callback()(_root)
+    app.callback()(_root_command)
     wanted = _wanted_command(arguments)
     if wanted in COMMANDS:
         add(app, wanted)
     else:  # help, completion and errors need only names and summaries
         for name, (_, summary) in COMMANDS.items():
-            app.command(name, help=summary)(_root)
+            app.command(name, help=summary)(_root_command)
     return run(app, arguments)
 
 
@@ -115,5 +115,5 @@ def _wanted_command(arguments: list[str]) -> str:
     return next((word for word in arguments if not word.startswith("-")), "")
 
 
-def _root() -> None:
+def _root_command() -> None:
     """Run distributed training (TensorFlow, PyTorch, JAX) on Hadoop YARN."""

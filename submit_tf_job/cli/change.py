@@ -47,7 +47,7 @@ def scale(
     role, _, count = target.partition("=")
     if not role or not (count.isascii() and count.isdecimal()):
         raise UsageError(f"{target!r} is not ROLE=N", hint="such as monitor=2")
-    _print(context, change.scale(context.cluster(), job, role, int(count), wait=wait))
+    _print_change(context, change.scale(context.cluster(), job, role, int(count), wait=wait))
 
 
 def restart(
@@ -66,7 +66,7 @@ def restart(
     \b
     Example: submit_tf_job restart mnist worker-1
     """
-    _print(context, change.restart(context.cluster(), job, task, wait=wait))
+    _print_change(context, change.restart(context.cluster(), job, task, wait=wait))
 
 
 def priority(
@@ -79,7 +79,7 @@ def priority(
     \b
     Example: submit_tf_job priority mnist 5
     """
-    _print(context, change.set_priority(context.cluster(), job, value))
+    _print_change(context, change.set_priority(context.cluster(), job, value))
 
 
 def move(
@@ -93,7 +93,7 @@ def move(
     \b
     Example: submit_tf_job move mnist research
     """
-    _print(context, change.move(context.cluster(), job, queue, wait=wait))
+    _print_change(context, change.move(context.cluster(), job, queue, wait=wait))
 
 
 def extend(
@@ -108,10 +108,12 @@ def extend(
     \b
     Example: submit_tf_job extend mnist 12h
     """
-    _print(context, change.extend(context.cluster(), job, seconds(lifetime, "DURATION") or 0))
+    _print_change(
+        context, change.extend(context.cluster(), job, seconds(lifetime, "DURATION") or 0)
+    )
 
 
-def _print(context: Context, made: change.Change) -> None:
+def _print_change(context: Context, made: change.Change) -> None:
     from submit_tf_job.report.follow_text import change_object
 
     context.result([made.message], lambda: change_object(made))

@@ -344,7 +344,7 @@ def add_command(
         if p.name != "context"
     ]
     formats = (*_FORMATS, *MORE_FORMATS.get(name, ()))
-    common = [_parameter(of_all[option], formats) for option in names]
+    common = [_option_parameter(of_all[option], formats) for option in names]
 
     @functools.wraps(function)
     def guarded(**values: Any) -> None:
@@ -361,7 +361,7 @@ def add_command(
     app.command(name, cls=kind, context_settings=parsing)(guarded)
 
 
-def _parameter(field: inspect.Parameter, formats: tuple[str, ...]) -> inspect.Parameter:
+def _option_parameter(field: inspect.Parameter, formats: tuple[str, ...]) -> inspect.Parameter:
     """Return the parameter of a command for an option of all commands, a field of `Context`."""
     name = field.name
     short, metavar, text = {**_SETTINGS, **_COMMON}[name]
@@ -396,11 +396,11 @@ def run(app: typer.Typer, arguments: list[str]) -> int:
         except ParserError as error:
             status = _wrong_usage(error, arguments)
         except UsageError as error:  # while a command line was parsed
-            status = _show(Context(output=requested_output(arguments)), error)
+            status = _show_error(Context(output=requested_output(arguments)), error)
         sys.stdout.flush()
     except OutputError as error:  # of a help text; errors of a command are handled in `guard`
         drop_output()
-        return _show(Context(), error)
+        return _show_error(Context(), error)
     except ReaderGoneError:
         drop_output()
         return EXIT_BROKEN_PIPE
@@ -415,7 +415,7 @@ def _wrong_usage(error: Any, arguments: list[str]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return int(error.exit_code)
-    return _show(Context(output=requested_output(arguments)), from_parser(error, arguments))
+    return _show_error(Context(output=requested_output(arguments)), from_parser(error, arguments))
 
 
 class _TerminatedError(BaseException):
@@ -426,7 +426,7 @@ def guard(context: Context, call: Callable[[], int | None]) -> int:
     """Call a command, and turn errors and signals into a message and an exit status."""
     if context.output not in context.formats:
         known = f"{', '.join(context.formats[:-1])} or {context.formats[-1]}"
-        return _show(context, UsageError(f"--output takes {known}, not {context.output!r}"))
+        return _show_error(context, UsageError(f"--output takes {known}, not {context.output!r}"))
 
     def terminated(_signum: int, _frame: object) -> None:
         raise _TerminatedError
@@ -437,9 +437,9 @@ def guard(context: Context, call: Callable[[], int | None]) -> int:
         sys.stdout.flush()
     except OutputError as error:
         drop_output()
-        return _show(context, error)
+        return _show_error(context, error)
     except SubmitTFJobError as error:
-        return _show(context, error)
+        return _show_error(context, error)
     except (KeyboardInterrupt, _TerminatedError) as event:
         if context.interrupted:
             print(f"\n{context.interrupted}", file=sys.stderr)
@@ -448,14 +448,14 @@ def guard(context: Context, call: Callable[[], int | None]) -> int:
         drop_output()
         return EXIT_BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - reported as a defect of this program
-        return _show(context, _defect(context, error))
+        return _show_error(context, _error_of_defect(context, error))
     else:
         return status
     finally:
         signal.signal(signal.SIGTERM, previous)
 
 
-def _defect(context: Context, error: Exception) -> InternalError:
+def _error_of_defect(context: Context, error: Exception) -> InternalError:
     if context.verbose:
         import traceback
 
@@ -467,7 +467,7 @@ def _defect(context: Context, error: Exception) -> InternalError:
     )
 
 
-def _show(context: Context, error: SubmitTFJobError) -> int:
+def _show_error(context: Context, error: SubmitTFJobError) -> int:
     if context.json:
         from submit_tf_job.json_values import document
 

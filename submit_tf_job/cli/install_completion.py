@@ -19,11 +19,13 @@ def run(arguments: Sequence[str]) -> int:
     context = Context(output=requested_output(arguments))
     return guard(
         context,
-        lambda: _run(arguments[0], [word for word in arguments[1:] if not word.startswith("-")]),
+        lambda: _run_typer(
+            arguments[0], [word for word in arguments[1:] if not word.startswith("-")]
+        ),
     )
 
 
-def _run(option: str, words: list[str]) -> None:
+def _run_typer(option: str, words: list[str]) -> None:
     scripts = import_module("typer.completion")
     shell = words[0] if words else _running_shell()
     if shell not in SHELLS:

@@ -73,20 +73,22 @@ def notebook(
       submit_tf_job stop notebook
     """
     settings = context.settings()
-    page = _page(settings, name, lifetime, image, {"memory": memory, "cpus": cpus, "gpus": gpus})
+    page = _page_of_settings(
+        settings, name, lifetime, image, {"memory": memory, "cpus": cpus, "gpus": gpus}
+    )
     token = settings.directories.state / "notebooks" / f"{name}.token"
     spec = notebook_spec(page, str(token), files or ())
     if print_only:
-        return _printed(context, spec, "notebook")
+        return _print_spec(context, spec, "notebook")
     _make_token(token)
-    planned = _planned(settings, spec, "notebook", overrides)
+    planned = _plan_of_session(settings, spec, "notebook", overrides)
     if planned.site.staging is None:
         raise SettingsError(
             "a notebook needs a staging directory: without one its token would stand in the "
             "service, which others can read",
             hint="set hadoop_conf, or staging: hdfs://…",
         )
-    return _serve(context, settings, planned, token)
+    return _serve_session(context, settings, planned, token)
 
 
 def tensorboard(
@@ -116,11 +118,13 @@ def tensorboard(
     for source in sources:
         for found, uri in _uris_of(context, settings, source).items():
             uris[input_name(found, uris)] = uri
-    page = _page(settings, name, lifetime, image, {"memory": memory})
+    page = _page_of_settings(settings, name, lifetime, image, {"memory": memory})
     spec = tensorboard_spec(page, uris)
     if print_only:
-        return _printed(context, spec, "tensorboard")
-    return _serve(context, settings, _planned(settings, spec, "tensorboard", overrides))
+        return _print_spec(context, spec, "tensorboard")
+    return _serve_session(
+        context, settings, _plan_of_session(settings, spec, "tensorboard", overrides)
+    )
 
 
 def _uris_of(context: Context, settings: Settings, source: str) -> Mapping[str, str]:
@@ -139,7 +143,7 @@ def _uris_of(context: Context, settings: Settings, source: str) -> Mapping[str, 
     return {f"{source}_{name}": uri for name, uri in found.items()}
 
 
-def _page(
+def _page_of_settings(
     settings: Settings, name: str, lifetime: str, image: str | None, task: Mapping[str, Any]
 ) -> Page:
     given = {key: value for key, value in task.items() if value is not None}
@@ -147,13 +151,13 @@ def _page(
     return Page(name, lifetime, {"memory": settings.task_memory or "4Gi", **given}, image, home)
 
 
-def _printed(context: Context, spec: Mapping[str, Any], command: str) -> int:
+def _print_spec(context: Context, spec: Mapping[str, Any], command: str) -> int:
     tree, text = as_text(spec, command)
     context.result(text.splitlines(), lambda: to_python(tree))
     return EXIT_OK
 
 
-def _planned(
+def _plan_of_session(
     settings: Settings, spec: Mapping[str, Any], command: str, overrides: list[str] | None
 ) -> Plan:
     _tree, text = as_text(spec, command)
@@ -174,7 +178,9 @@ def _make_token(path: Path) -> None:
         out.write(secrets.token_urlsafe(32) + "\n")
 
 
-def _serve(context: Context, settings: Settings, planned: Plan, token: Path | None = None) -> int:
+def _serve_session(
+    context: Context, settings: Settings, planned: Plan, token: Path | None = None
+) -> int:
     """Submit the job, wait until it runs, and print its address."""
     from submit_tf_job.operations.follow import Event, follow
     from submit_tf_job.operations.links import all_links, is_reachable

@@ -44,11 +44,11 @@ def help_(
         width = max(map(len, titles))
         context.result(
             (f"{name:<{width}}  {title}" for name, title in titles.items()),
-            lambda: _object(None, titles),
+            lambda: _json_object(None, titles),
         )
     elif topic in pages:
         text = readable(pages[topic], topic)
-        context.result(text.splitlines(), lambda: _object(topic, {topic: text}))
+        context.result(text.splitlines(), lambda: _json_object(topic, {topic: text}))
     else:
         _help_of_command(topic)
 
@@ -62,18 +62,18 @@ def readable(page: str, topic: str = "") -> str:
     page = re.sub(r"\[([^\]]+)\]\((?:#|internals/)[^)]*\)", r"\1", page)
     up = r"(?:\.\./)?" if topic.startswith(COMING_FROM) else ""
     own = rf"\[([^\]]+)\]\({up}(?:{COMING_FROM}/)?([\w-]+)\.md(?:#[^)]*)?\)"
-    page = re.sub(own, _reference, page)
+    page = re.sub(own, _help_reference, page)
     return re.sub(r"\[([^\]]+)\]\((?:\.\./)+([^)]*)\)", r"\1 (\2)", page)
 
 
-def _reference(link: re.Match[str]) -> str:
+def _help_reference(link: re.Match[str]) -> str:
     words, topic = link[1], COMING_FROM if link[2] == "README" else link[2]
     if words.endswith(f"{topic}.md"):
         return f"help {topic}"
     return f"{words} (help {topic})"
 
 
-def _object(topic: str | None, pages: dict[str, str]) -> dict[str, object]:
+def _json_object(topic: str | None, pages: dict[str, str]) -> dict[str, object]:
     return document("Help", topic=topic, pages=pages)
 
 

@@ -259,7 +259,7 @@ def _watch_all(context: Context, listing: Listing, every: str | None) -> int:
         with _live_display() as show:
             for jobs, _changed in looks:
                 show(
-                    lambda width, height, jobs=jobs: _table(  # type: ignore[misc]
+                    lambda width, height, jobs=jobs: _cut_to_height(  # type: ignore[misc]
                         listing_lines(jobs, width=width), height
                     )
                 )
@@ -270,7 +270,7 @@ def _watch_all(context: Context, listing: Listing, every: str | None) -> int:
     return 0
 
 
-def _table(lines: Iterator[str], height: int) -> Iterator[str]:
+def _cut_to_height(lines: Iterator[str], height: int) -> Iterator[str]:
     found = list(lines)
     yield from found[: height - 1]
     if len(found) >= height:

@@ -11,7 +11,7 @@ _CHECKOUT = Path(__file__).parents[2] / "docs"  # of an editable install
 
 def topics() -> list[str]:
     """Return the names of the pages that `help` can print."""
-    pages = _pages()
+    pages = _pages_directory()
     found = [path.stem for path in pages.glob("*.md") if path.stem != "README"]
     found += [f"{COMING_FROM}/{path.stem}" for path in (pages / COMING_FROM).glob("*.md")]
     return sorted(topic.removesuffix("/README") for topic in found)
@@ -20,8 +20,8 @@ def topics() -> list[str]:
 def read_page(topic: str) -> str:
     """Return the text of a page."""
     name = f"{topic}/README" if topic == COMING_FROM else topic
-    return (_pages() / f"{name}.md").read_text("utf-8")
+    return (_pages_directory() / f"{name}.md").read_text("utf-8")
 
 
-def _pages() -> Path:
+def _pages_directory() -> Path:
     return _INSIDE if _INSIDE.is_dir() else _CHECKOUT

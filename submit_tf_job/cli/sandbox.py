@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SandboxName = Annotated[str, typer.Option("--name", metavar="NAME", help="Sandbox name.")]
 
 
-def _sandbox(context: Context, name: str) -> Sandbox:
+def _open_sandbox(context: Context, name: str) -> Sandbox:
     from submit_tf_job.sandbox.lifecycle import Sandbox
     from submit_tf_job.sandbox.state import SandboxDirs
 
@@ -140,7 +140,7 @@ def up(
     context.interrupted = (
         f"The sandbox may be partly up; `submit_tf_job sandbox down{named}` removes it."
     )
-    done = _sandbox(context, name).up(options)
+    done = _open_sandbox(context, name).up(options)
     context.result(
         _up_lines(done), lambda: _sandbox_object(done.sandbox, done.started, done.seconds)
     )
@@ -158,7 +158,7 @@ def down(
     \b
     Example: submit_tf_job sandbox down
     """
-    was_there = _sandbox(context, name).down(keep=keep)
+    was_there = _open_sandbox(context, name).down(keep=keep)
     context.result(
         [f"sandbox {name} is down" if was_there else f"there is no sandbox {name}"],
         lambda: document("Sandbox", name=name, was_there=was_there),
@@ -171,7 +171,7 @@ def status(context: Context, name: SandboxName = "default") -> int:
     \b
     Example: submit_tf_job sandbox status
     """
-    found = _sandbox(context, name).status()
+    found = _open_sandbox(context, name).status()
     context.result(_status_lines(found), lambda: _status_object(found))
     return 0 if found.state == "up" else 1
 
@@ -195,7 +195,7 @@ def logs(
     \b
     Example: submit_tf_job sandbox logs resourcemanager --tail 50
     """
-    text = _sandbox(context, name).logs(daemon, tail)
+    text = _open_sandbox(context, name).logs(daemon, tail)
     context.result(
         text.splitlines(), lambda: document("Log", daemon=daemon, lines=text.splitlines())
     )

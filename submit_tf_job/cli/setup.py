@@ -290,8 +290,8 @@ def gc(
             root=swept.root,
             dry_run=swept.dry_run,
             runs=list(swept.runs),
-            removed=list(map(_leftover, swept.removed)),
-            kept=list(map(_leftover, swept.kept)),
+            removed=list(map(_leftover_object, swept.removed)),
+            kept=list(map(_leftover_object, swept.kept)),
         ),
     )
 
@@ -345,10 +345,10 @@ def _settings_lines(profile: str | None, values: Mapping[str, Mapping[str, Any]]
     yield f"profile: {profile or '(none)'}"
     width = max(map(len, values))
     for name, one in values.items():
-        yield f"{name:<{width}}  {_shown(name, one['value']):<40}  {one['origin']}"
+        yield f"{name:<{width}}  {_shown_value(name, one['value']):<40}  {one['origin']}"
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown_value(name: str, value: Any) -> str:
     if value in (None, [], {}):
         return "-"
     if isinstance(value, float):
@@ -381,7 +381,7 @@ def _sweep_lines(swept: Sweep) -> Iterator[str]:
         yield f"nothing to remove in {swept.root}"
 
 
-def _leftover(item: Leftover) -> dict[str, Any]:
+def _leftover_object(item: Leftover) -> dict[str, Any]:
     return {
         "name": item.name,
         "bytes": item.size,

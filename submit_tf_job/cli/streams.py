@@ -68,9 +68,11 @@ def take_over() -> None:
         if sys.stdout is not None:
             with suppress(OSError, ValueError):  # what a program printed before
                 sys.stdout.flush()
-        sys.stdout = _text(_Result(1, "wb", closefd=False), sys.__stdout__, by_line=os.isatty(1))
+        sys.stdout = _text_stream(
+            _Result(1, "wb", closefd=False), sys.__stdout__, by_line=os.isatty(1)
+        )
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _text(_Messages(2, "wb", closefd=False), sys.__stderr__, by_line=True)
+        sys.stderr = _text_stream(_Messages(2, "wb", closefd=False), sys.__stderr__, by_line=True)
 
 
 def _is_open(number: int) -> bool:
@@ -81,7 +83,7 @@ def _is_open(number: int) -> bool:
     return True
 
 
-def _text(raw: io.FileIO, before: object, *, by_line: bool) -> io.TextIOWrapper:
+def _text_stream(raw: io.FileIO, before: object, *, by_line: bool) -> io.TextIOWrapper:
     encoding = before.encoding if isinstance(before, io.TextIOWrapper) else "utf-8"
     # A terminal without the character … must not cause an encoding error.
     return io.TextIOWrapper(

@@ -363,13 +363,13 @@ def run(
     except JobSpecError as error:
         raise by_option(error, asked) from None
     if save is not None:
-        _save(save, made.text)
+        _save_spec(save, made.text)
     if print_only:
-        for line in (*_notes(made, job), *(f"warning: {text}" for text in planned.warnings)):
+        for line in (*_note_lines(made, job), *(f"warning: {text}" for text in planned.warnings)):
             context.say(line)
         context.result(made.text.splitlines(), lambda: to_python(made.tree))
         return 0
-    for line in _shown(made, job):
+    for line in _spec_lines(made, job):
         context.say(line)
     try:
         return submit_plan(context, settings, planned, how)
@@ -391,7 +391,7 @@ def _ask_for_missing(image: str | None, memory: str | None, settings: Settings) 
         )
 
 
-def _save(path: Path, text: str) -> None:
+def _save_spec(path: Path, text: str) -> None:
     """Write the job spec where its relative paths are right; keep a file that differs."""
     if path.is_dir():
         raise UsageError(f"--save: {path} is a directory", hint="name a file, such as train.yaml")
@@ -408,7 +408,7 @@ def _save(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def _shown(made: ProgramJob, job: Job) -> Iterator[str]:
+def _spec_lines(made: ProgramJob, job: Job) -> Iterator[str]:
     """Yield the lines of the job spec, of the files that are sent with it, and of files that may be
     missing.
     """
@@ -419,10 +419,10 @@ def _shown(made: ProgramJob, job: Job) -> Iterator[str]:
         names[_SHOWN_FILES - 1 :] = [f"and {len(names) - _SHOWN_FILES + 1} more"]
     if names:
         yield f"sent with it ({size(sum(file.size for file in files))}): {', '.join(names)}"
-    yield from _notes(made, job)
+    yield from _note_lines(made, job)
 
 
-def _notes(made: ProgramJob, job: Job) -> Iterator[str]:
+def _note_lines(made: ProgramJob, job: Job) -> Iterator[str]:
     yield from (f"note: {note}" for note in made.notes)
     yield from (f"{remark.level}: {remark.sentence}" for remark in job.remarks)
 

@@ -48,7 +48,7 @@ def usage(
     if (job is None) == (since is None):
         raise UsageError("give a job, or --since DURATION for the account of all jobs")
     if job is None:
-        _account(context, seconds(since, "--since"), by)
+        _print_account(context, seconds(since, "--since"), by)
         return
     from submit_tf_job.jsonview import usage_object
     from submit_tf_job.operations.usage import usage_of
@@ -60,7 +60,7 @@ def usage(
     )
 
 
-def _account(context: Context, since_s: float | None, by: str) -> None:
+def _print_account(context: Context, since_s: float | None, by: str) -> None:
     from submit_tf_job.json_values import document, plain
     from submit_tf_job.operations.listing import JobSelection
     from submit_tf_job.operations.usage import accounts

@@ -85,7 +85,7 @@ class TFCluster:
         refuse("TFCluster.run", driver_ps_nodes=driver_ps_nodes, queues=queues)
         refuse("TFCluster.run", release_port=not release_port)
         client = client or Client()
-        counts = _counts(num_executors, num_ps, master_node, eval_node)
+        counts = _tasks_by_role(num_executors, num_ps, master_node, eval_node)
         spec = with_roles(
             job,
             {role: {"instances": count} for role, count in counts.items()},
@@ -186,7 +186,7 @@ class TFParallel:
         start_as(map_fn, call_in_parallel, arguments, {}, spec, client).result()
 
 
-def _counts(tasks: int, ps: int, master_node: str | None, evaluates: bool) -> dict[str, int]:
+def _tasks_by_role(tasks: int, ps: int, master_node: str | None, evaluates: bool) -> dict[str, int]:
     """Return the number of tasks by role, in the order of TensorFlowOnSpark's executors."""
     if master_node not in (None, "chief", "master"):
         raise UsageError(f"master_node is {master_node!r}", hint="write chief or master")

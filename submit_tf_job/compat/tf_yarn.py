@@ -120,7 +120,9 @@ def run_on_yarn(
         keys["files"] = [{"src": src, "dst": dst} for dst, src in files.items()]
     if name != "RunOnYarn":
         keys["name"] = as_label(name)
-    made = with_roles(job, {role: _role(role, spec) for role, spec in task_specs.items()}, **keys)
+    made = with_roles(
+        job, {role: _role_of_spec(role, spec) for role, spec in task_specs.items()}, **keys
+    )
     start_as(experiment_fn, run_experiment, (experiment_fn,), {}, made, client).result()
 
 
@@ -145,7 +147,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _role(name: str, spec: TaskSpec) -> dict[str, Any]:
+def _role_of_spec(name: str, spec: TaskSpec) -> dict[str, Any]:
     if name not in _ROLES:
         raise UsageError(f"task_specs has the role {name}", hint=f"the roles: {', '.join(_ROLES)}")
     if spec.nb_proc_per_worker != 1:
@@ -169,11 +171,11 @@ def _role(name: str, spec: TaskSpec) -> dict[str, Any]:
     if spec.label is not NodeLabel.CPU:
         role["placement"] = {"node_label": spec.label.value}
     if name == _BOARD:
-        role.update(_board(spec))
+        role.update(_tensorboard_role(spec))
     return role
 
 
-def _board(spec: TaskSpec) -> dict[str, Any]:
+def _tensorboard_role(spec: TaskSpec) -> dict[str, Any]:
     if not spec.tb_model_dir:
         raise UsageError(
             "the TaskSpec of tensorboard has no tb_model_dir",

@@ -101,11 +101,11 @@ class KeyAdvice:
     instead: str = ""
 
 
-def _login(keys: JobKeys, _facts: _Facts) -> bool:
+def _logs_in_itself(keys: JobKeys, _facts: _Facts) -> bool:
     return object_of(keys.job, "kerberos").get("login") == "always"
 
 
-def _path(facts: _Facts) -> str:
+def _path_of_facts(facts: _Facts) -> str:
     names = ("path", "file", "folder", "other", "model", "tf", "data")
     return str(next(filter(None, (facts.get(name) for name in names)), ""))
 
@@ -120,8 +120,8 @@ def _all_outputs_kept(keys: JobKeys, _facts: _Facts) -> bool:
 ADVICE: tuple[KeyAdvice, ...] = (
     KeyAdvice("ask for GPUs by", lambda keys, _: bool(keys.role.get("gpus"))),
     KeyAdvice("`hadoop: {conf: inline}`", lambda keys, _: keys.job.get("hadoop_conf") is not None),
-    KeyAdvice("login of its own", _login),
-    KeyAdvice("logs in with its keytab", _login),
+    KeyAdvice("login of its own", _logs_in_itself),
+    KeyAdvice("logs in with its keytab", _logs_in_itself),
     KeyAdvice(
         "`kerberos.krb5_conf`: inline",
         lambda keys, _: bool(object_of(keys.job, "kerberos").get("krb5_conf")),
@@ -146,12 +146,12 @@ ADVICE: tuple[KeyAdvice, ...] = (
     ),
     KeyAdvice(
         "mount its directory",
-        lambda keys, facts: keys.mount_of(_path(facts)) is not None,
+        lambda keys, facts: keys.mount_of(_path_of_facts(facts)) is not None,
         "its directory is mounted: does that node have the file?",
     ),
     KeyAdvice(
         "unless they end in :rw",
-        lambda keys, facts: keys.mount_of(_path(facts)) == "rw",
+        lambda keys, facts: keys.mount_of(_path_of_facts(facts)) == "rw",
         "the mount is :rw: is the node's own file system read-only?",
     ),
     KeyAdvice(

@@ -41,11 +41,11 @@ def resource(amount: QueueResources, only: Iterable[str] | None = None) -> str:
     if only is None:
         more = (name for name, value in amount.additional.items() if value)
         only = ("memory-mb", "vcores", *more)
-    words = [_one(name, amount.amount(name)) for name in only]
+    words = [_named_amount(name, amount.amount(name)) for name in only]
     return listed(words, limit=len(words)) or "nothing"
 
 
-def _one(name: str, value: int) -> str:
+def _named_amount(name: str, value: int) -> str:
     return {"memory-mb": memory(value), "vcores": plural(value, "core")}.get(
         name, f"{value} {name}"
     )

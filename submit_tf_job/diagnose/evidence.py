@@ -325,7 +325,7 @@ def _of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: boo
         words = block.root.words
         if len(block.chain) > 1 and (more := _later_words(block)):
             words = f"{words}; then {more}"
-        elif more := _assertion(_own_lines(output, block)[: block.first], words):
+        elif more := _failed_condition(_own_lines(output, block)[: block.first], words):
             words = f"{words}: {more}"
         elif more := _words_of_command(output, block):
             words = f"{words}; its last words: {more}"
@@ -360,7 +360,7 @@ def _later_words(block: Block) -> str:
     return "" if block.root.message and block.root.message[:60] in told else told[:200]
 
 
-def _assertion(lines: Sequence[OutputLine], words: str) -> str:
+def _failed_condition(lines: Sequence[OutputLine], words: str) -> str:
     """Return the condition that a GPU's code asserted, which stands before the exception."""
     if "device-side assert" not in words:
         return ""
@@ -651,7 +651,7 @@ def _of_words(
         if cause is None:
             return None
         told = f"; its last words: {words.words}" if words.words else ""
-        if asserted := _assertion(output.lines, words.words):
+        if asserted := _failed_condition(output.lines, words.words):
             told = f"{told}: {asserted}"
         code = "arguments-invalid" if words.is_usage else cause.code
         ended = _how_it_ended(ending) if ending.status not in (126, 127) else cause.sentence

@@ -89,15 +89,15 @@ def read_lines(text: str) -> list[OutputLine]:
         line = clean(written)
         if is_noise(line):
             continue
-        for part in _parts(line):
-            read = _line(number, part)
+        for part in _lines_inside(line):
+            read = _read_line(number, part)
             if found and read.is_bar and found[-1].is_bar:
                 found.pop()
             found.append(read)
     return _without_prefixes(found)
 
 
-def _parts(line: str) -> Iterator[str]:
+def _lines_inside(line: str) -> Iterator[str]:
     """Yield the lines that a JSON object holds, and a traceback that begins behind a bar."""
     if line.startswith("{") and line.endswith("}") and len(line) < _JSON_LONGEST:
         try:
@@ -147,7 +147,7 @@ def _text_of(value: object) -> str:
 _WORDS = ("DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL")
 
 
-def _line(number: int, text: str) -> OutputLine:
+def _read_line(number: int, text: str) -> OutputLine:
     process = ""
     if found := _PROCESS.match(text):
         process = next(filter(None, found.groups()))

@@ -140,11 +140,11 @@ def table(name: str) -> Iterator[str]:
 
 def recognise(root: Table) -> tuple[str, str] | None:
     """Return the name and version of a tree's format; None for an unknown format."""
-    versions = ((name, _version(name, root)) for name in FORMATS)
+    versions = ((name, _version_of_format(name, root)) for name in FORMATS)
     return next(((name, version) for name, version in versions if version), None)
 
 
-def _version(name: str, root: Table) -> str | None:
+def _version_of_format(name: str, root: Table) -> str | None:
     """Return the version of a tree of a format; None for a tree of another format."""
     from submit_tf_job.dialects.translation import Translation
 
@@ -195,7 +195,7 @@ def _read_as(name: str, content: Node, notes: Diagnostics) -> tuple[Node, Transl
         )
     if not isinstance(content, Table):
         raise Unreadable(Location(notes.source), "expected a mapping")
-    return translate(name, _version(name, content) or "--from", content, notes)
+    return translate(name, _version_of_format(name, content) or "--from", content, notes)
 
 
 def translate(
@@ -326,7 +326,7 @@ def _read_documents(text: str, notes: Diagnostics) -> tuple[Table, Translation] 
     jobs: list[tuple[str, str, Table]] = []
     others: list[tuple[str, Location]] = []
     try:
-        for root in _documents(text, notes):
+        for root in _parse_documents(text, notes):
             found = recognise(root)
             kind = root.find("kind")
             if found is not None:
@@ -353,7 +353,7 @@ def _read_documents(text: str, notes: Diagnostics) -> tuple[Table, Translation] 
     return tree, reading
 
 
-def _documents(text: str, notes: Diagnostics) -> Iterator[Table]:
+def _parse_documents(text: str, notes: Diagnostics) -> Iterator[Table]:
     """Parse each document of a YAML file; locations are those in the whole file."""
     from submit_tf_job.host.located.yaml_source import read_yaml
 

@@ -73,7 +73,7 @@ def write(root: Table, title: str, remarks: Sequence[Remark]) -> str:
             comments.setdefault(remark.ours, []).append(remark.sentence)
         else:
             left.append(remark)
-    lines = [f"# {title}", *_table(root, "", "", comments)]
+    lines = [f"# {title}", *_table_lines(root, "", "", comments)]
     if left:
         lines += ["", "# Read, and not in this job spec as it was:"]
         lines += [f"#   {_one_line(remark.sentence)}" for remark in left]
@@ -84,7 +84,9 @@ def _one_line(text: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", text)
 
 
-def _table(table: Table, path: str, indent: str, comments: dict[str, list[str]]) -> Iterator[str]:
+def _table_lines(
+    table: Table, path: str, indent: str, comments: dict[str, list[str]]
+) -> Iterator[str]:
     order = _ORDER.get(path.count(".")) if not path or path.startswith("roles.") else None
     for entry in (
         sorted(table.entries, key=lambda e: order.get(e.key, 99)) if order else table.entries
@@ -92,22 +94,22 @@ def _table(table: Table, path: str, indent: str, comments: dict[str, list[str]])
         inner = f"{path}.{entry.key}" if path else entry.key
         why = "; ".join(comments.get(inner, ()))
         comment = f"  # {_one_line(why)}" if why else ""
-        key = f"{indent}{_text(entry.key)}:"
+        key = f"{indent}{_quoted_text(entry.key)}:"
         value = entry.value
         if isinstance(value, Table) and value.entries:
             yield key + comment
-            yield from _table(value, inner, indent + "  ", comments)
-        elif isinstance(value, Items) and len(flow := _flow(value)) > _WIDTH:
+            yield from _table_lines(value, inner, indent + "  ", comments)
+        elif isinstance(value, Items) and len(flow := _flow_text(value)) > _WIDTH:
             yield key + comment
             for item in value.items:
-                yield f"{indent}  - {_flow(item)}"
+                yield f"{indent}  - {_flow_text(item)}"
         elif isinstance(value, Scalar) and _fits_block(value):
             lines = value.text.removesuffix("\n").split("\n")
             yield f"{key} {'|' if value.text.endswith(chr(10)) else '|-'}{comment}"
             for line in lines:
                 yield f"{indent}  {line}" if line else ""
         else:
-            yield f"{key} {flow if isinstance(value, Items) else _flow(value)}{comment}"
+            yield f"{key} {flow if isinstance(value, Items) else _flow_text(value)}{comment}"
 
 
 def _fits_block(value: Scalar) -> bool:
@@ -122,16 +124,16 @@ def _fits_block(value: Scalar) -> bool:
     )
 
 
-def _flow(node: Node) -> str:
+def _flow_text(node: Node) -> str:
     if isinstance(node, Items):
-        return f"[{', '.join(_flow(item) for item in node.items)}]"
+        return f"[{', '.join(_flow_text(item) for item in node.items)}]"
     if isinstance(node, Table):
-        pairs = (f"{_text(entry.key)}: {_flow(entry.value)}" for entry in node.entries)
+        pairs = (f"{_quoted_text(entry.key)}: {_flow_text(entry.value)}" for entry in node.entries)
         return f"{{{', '.join(pairs)}}}"
-    return _text(node.text) if node.kind is ScalarKind.TEXT else node.text
+    return _quoted_text(node.text) if node.kind is ScalarKind.TEXT else node.text
 
 
-def _text(text: str) -> str:
+def _quoted_text(text: str) -> str:
     plain = _PLAIN.fullmatch(text) and not text.endswith(" ")
     if plain and kind_of_plain(text) is ScalarKind.TEXT and surprising(text) is None:
         return text

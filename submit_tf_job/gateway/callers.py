@@ -120,7 +120,7 @@ class CallersFile(ReloadedFile[dict[str, str]]):
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, "the file of callers", lambda text: _parse(path, text))
+        super().__init__(path, "the file of callers", lambda text: _parse_callers(path, text))
 
     def caller(self, authorization: str) -> str:
         """Return the user of the token in an `Authorization` header.
@@ -164,7 +164,7 @@ def _caller_of(authorization: str, users: Mapping[str, str]) -> str:
     return found
 
 
-def _parse(path: Path, text: str) -> dict[str, str]:
+def _parse_callers(path: Path, text: str) -> dict[str, str]:
     users: dict[str, str] = {}
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
@@ -288,7 +288,7 @@ def _keytab_principals(keytab: Path) -> list[str]:
 # --- clients ---
 
 
-def _connect(settings: Settings) -> Client:
+def _connect_client(settings: Settings) -> Client:
     from submit_tf_job.sdk.client import Client
 
     return Client(settings=settings, own_jobs_only=True)
@@ -306,14 +306,14 @@ class Clusters:
     """
 
     def __init__(
-        self, settings: Settings, connect: Callable[[Settings], Client] = _connect
+        self, settings: Settings, connect: Callable[[Settings], Client] = _connect_client
     ) -> None:
         if settings.as_proxy:
             raise SettingsError(
                 "as_user does not work with a gateway: it acts for its callers",
                 hint="leave as_user (--as-user) out",
             )
-        self._begin(settings, connect)
+        self._use_settings(settings, connect)
 
     @classmethod
     def of_one_person(cls, settings: Settings) -> Clusters:
@@ -321,10 +321,10 @@ class Clusters:
         set, and jobs of other users are found by their application ids, as by the commands.
         """
         made = cls.__new__(cls)
-        made._begin(settings, _connect_person)
+        made._use_settings(settings, _connect_person)
         return made
 
-    def _begin(self, settings: Settings, connect: Callable[[Settings], Client]) -> None:
+    def _use_settings(self, settings: Settings, connect: Callable[[Settings], Client]) -> None:
         self.settings = settings
         self._connect = connect
         self._open: dict[str, Client] = {}

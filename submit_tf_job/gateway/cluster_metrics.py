@@ -103,17 +103,17 @@ class ClusterGauges(Collector):
         yield from self._gauges_of_jobs(look.told)
 
     def _look_again(self) -> None:
-        self._last, self._looked_at = self._look(), self._clock()
+        self._last, self._looked_at = self._look_at_cluster(), self._clock()
 
-    def _look(self) -> ClusterLook:
+    def _look_at_cluster(self) -> ClusterLook:
         try:
             client = self._own()
             live = tuple(client.jobs(user=None, states=_LIVE))
         except SubmitTFJobError:
             return ClusterLook()
-        return ClusterLook(live, self._gpus(client, live), tuple(self._told_by(live)))
+        return ClusterLook(live, self._gpus_by_queue(client, live), tuple(self._told_by(live)))
 
-    def _gpus(self, client: Client, live: Iterable[ListedJob]) -> dict[str, int]:
+    def _gpus_by_queue(self, client: Client, live: Iterable[ListedJob]) -> dict[str, int]:
         known: dict[str, int] = {}
         looks = 0
         for job in live:

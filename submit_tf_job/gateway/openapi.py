@@ -32,7 +32,7 @@ _PROBLEMS: dict[int | str, Shape] = {"4XX": _PROBLEM, "5XX": _PROBLEM}
 _UNCHANGED: Shape = {"description": "Not changed since the ETag in If-None-Match."}
 
 
-def _route(operation: str, summary: str, **responses: Shape) -> dict[str, Any]:
+def _route_arguments(operation: str, summary: str, **responses: Shape) -> dict[str, Any]:
     return {
         "operation_id": operation,
         "summary": summary,
@@ -88,7 +88,7 @@ _SMALLEST: Shape = {
     "roles": {"worker": {"memory": "512Mi"}},
 }
 SUBMIT = {
-    **_route(
+    **_route_arguments(
         "submit_job",
         "Submit a job",
         s201=_json_response("Submitted.", "Submission", _links_to_job("run")),
@@ -121,7 +121,7 @@ _NEXT_PAGE: Shape = {
         "parameters": {"cursor": "$response.body#/next_cursor"},
     }
 }
-LIST = _route(
+LIST = _route_arguments(
     "list_jobs",
     "List jobs",
     s200=_json_response(
@@ -129,62 +129,66 @@ LIST = _route(
     ),
     s304=_UNCHANGED,
 )
-HISTORY = _route(
+HISTORY = _route_arguments(
     "list_runs",
     "List runs by their records",
     s200=_json_response("The runs.", "RunHistory"),
     s304=_UNCHANGED,
 )
-COMPARISON = _route(
+COMPARISON = _route_arguments(
     "compare_runs", "Compare runs", s200=_json_response("The runs.", "Comparison"), s304=_UNCHANGED
 )
-TOP = _route(
+TOP = _route_arguments(
     "get_room",
     "What is free where",
     s200=_json_response("The room.", "ClusterRoom"),
     s304=_UNCHANGED,
 )
 ROOM_FOR_JOB = {
-    **_route(
+    **_route_arguments(
         "get_room_for_job",
         "What is free where, and whether a job would start now",
         s200=_json_response("The room, with `start` of the job.", "ClusterRoom"),
     ),
     "openapi_extra": SUBMIT["openapi_extra"],
 }
-JOB = _route("get_job", "Get a job", s200=_json_response("The job.", "Job"), s304=_UNCHANGED)
-DESCRIPTION = _route(
+JOB = _route_arguments(
+    "get_job", "Get a job", s200=_json_response("The job.", "Job"), s304=_UNCHANGED
+)
+DESCRIPTION = _route_arguments(
     "describe_job",
     "Get a job in detail",
     s200=_json_response("The job, and more.", "JobDescription"),
     s304=_UNCHANGED,
 )
-WHY = _route(
+WHY = _route_arguments(
     "explain_job",
     "Get why a job waits or failed",
     s200=_json_response("Why, and what is new since a run of it succeeded.", "Why"),
     s304=_UNCHANGED,
 )
-USAGE = _route(
+USAGE = _route_arguments(
     "read_usage",
     "Get what a job uses, and its curves",
     s200=_json_response("What it uses beside what it asked for.", "Usage"),
     s304=_UNCHANGED,
 )
-STOP = _route(
+STOP = _route_arguments(
     "stop_job",
     "Stop a job",
     s200=_json_response("It is over.", "Job"),
     s202=_json_response("It was asked to stop.", "Job"),
 )
-DELETE = _route("delete_job", "Delete a job", s200=_json_response("It is deleted.", "Deletion"))
-SCHEMA = _route(
+DELETE = _route_arguments(
+    "delete_job", "Delete a job", s200=_json_response("It is deleted.", "Deletion")
+)
+SCHEMA = _route_arguments(
     "get_job_schema",
     "JSON Schema of the job spec",
     s200=_json_response("The schema.", "JobSpecSchema"),
     s304=_UNCHANGED,
 )
-LOGS = _route(
+LOGS = _route_arguments(
     "read_logs",
     "Read logs",
     s200={
@@ -196,7 +200,7 @@ LOGS = _route(
         },
     },
 )
-EVENTS = _route(
+EVENTS = _route_arguments(
     "follow_job",
     "Follow a job",
     s200={

@@ -71,7 +71,9 @@ def download(
     handle, part = tempfile.mkstemp(prefix=".part-", dir=directory)
     try:
         with os.fdopen(handle, "wb") as out:
-            found = _fetch(url, out, most, secure=not sha256, end=clock() + TOTAL_S, clock=clock)
+            found = _fetch_to_file(
+                url, out, most, secure=not sha256, end=clock() + TOTAL_S, clock=clock
+            )
         if sha256 and found != sha256:
             raise DownloadFailed(f"its SHA-256 is {found}, and not the stated {sha256}")
         path = directory / found / name
@@ -83,7 +85,7 @@ def download(
         Path(part).unlink(missing_ok=True)
 
 
-def _fetch(
+def _fetch_to_file(
     url: str, out: IO[bytes], most: int, *, secure: bool, end: float, clock: Callable[[], float]
 ) -> str:
     """Write the content of a URL, and return its hash."""
@@ -92,7 +94,7 @@ def _fetch(
 
     digest, size = hashlib.sha256(), 0
     try:
-        with _opener(secure=secure).open(url, timeout=SILENCE_S) as answer:
+        with _redirecting_opener(secure=secure).open(url, timeout=SILENCE_S) as answer:
             stated = answer.headers.get("Content-Length", "")
             if stated.isdecimal() and int(stated) > most:
                 raise DownloadFailed(f"it has {stated} bytes, and {most} are left for files")
@@ -115,7 +117,7 @@ def _fetch(
     return digest.hexdigest()
 
 
-def _opener(*, secure: bool) -> OpenerDirector:
+def _redirecting_opener(*, secure: bool) -> OpenerDirector:
     """Return an opener that follows redirects to https, and unless `secure` to http.
 
     It uses the proxies of the environment, as curl does.

@@ -37,7 +37,7 @@ class _UserName:
             if not self._calls:
                 self._before = os.environ.get(USER_NAME)
                 self._user = user
-                self._put(user or self._before)
+                self._set_variable(user or self._before)
             self._calls += 1
         try:
             yield
@@ -45,11 +45,11 @@ class _UserName:
             with self._change:
                 self._calls -= 1
                 if not self._calls:
-                    self._put(self._before)
+                    self._set_variable(self._before)
                     self._change.notify_all()
 
     @staticmethod
-    def _put(user: str | None) -> None:
+    def _set_variable(user: str | None) -> None:
         if user is None:
             os.environ.pop(USER_NAME, None)
         elif os.environ.get(USER_NAME) != user:

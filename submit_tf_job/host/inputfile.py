@@ -96,9 +96,9 @@ def refuse_if_others_can_read(path: Path, what: str) -> None:
     try:
         found = path.stat()
         refuse_special(path, found)
-        _check(path, found, what)
+        _refuse_open_mode(path, found, what)
     except OSError as error:
-        raise _unreadable(path, what, error) from None
+        raise _unreadable_error(path, what, error) from None
 
 
 def refuse_if_others_can_change(path: Path, what: str) -> None:
@@ -110,7 +110,7 @@ def refuse_if_others_can_change(path: Path, what: str) -> None:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
-        raise _unreadable(path, what, error) from None
+        raise _unreadable_error(path, what, error) from None
     if mode & 0o022:
         raise SettingsError(
             f"{what} {path}: others can change it (mode {mode:04o})", hint=f"chmod go-w {path}"
@@ -132,10 +132,10 @@ def read_secret(path: Path, what: str) -> str:
     """
     try:
         with open_input(path) as file:
-            _check(path, os.fstat(file.fileno()), what)
+            _refuse_open_mode(path, os.fstat(file.fileno()), what)
             raw = file.read(SECRET_MAX + 1)
     except OSError as error:
-        raise _unreadable(path, what, error) from None
+        raise _unreadable_error(path, what, error) from None
     return one_secret(raw, f"{what} {path}")
 
 
@@ -178,7 +178,7 @@ def leave_no_core() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def _check(path: Path, found: os.stat_result, what: str) -> None:
+def _refuse_open_mode(path: Path, found: os.stat_result, what: str) -> None:
     mode = stat.S_IMODE(found.st_mode)
     for doing, bits in (("read", 0o044), ("change", 0o022), ("run", 0o011)):
         if mode & bits:
@@ -188,5 +188,5 @@ def _check(path: Path, found: os.stat_result, what: str) -> None:
             )
 
 
-def _unreadable(path: Path, what: str, error: OSError) -> SettingsError:
+def _unreadable_error(path: Path, what: str, error: OSError) -> SettingsError:
     return SettingsError(f"{what} {path}: cannot be read: {reason(error)}")

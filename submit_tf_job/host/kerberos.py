@@ -70,16 +70,18 @@ def ticket(krb5_conf: Path | None = None) -> Ticket | None:
     try:
         context = krb5.init_context()
         cache = krb5.cc_default(context)
-        principal = _text(krb5.cc_get_principal(context, cache).name)
+        principal = _decoded_text(krb5.cc_get_principal(context, cache).name)
         ends = [
-            cred.times.endtime for cred in cache if _text(cred.server.name).startswith("krbtgt/")
+            cred.times.endtime
+            for cred in cache
+            if _decoded_text(cred.server.name).startswith("krbtgt/")
         ]
     except krb5.Krb5Error:
         return None
     return Ticket(
         principal,
         float(max(ends)) if ends else None,
-        _text(bytes(cache.cache_type or b"") + b":" + bytes(cache.name or b"")),
+        _decoded_text(bytes(cache.cache_type or b"") + b":" + bytes(cache.name or b"")),
     )
 
 
@@ -106,24 +108,24 @@ def log_in(principal: str | None, keytab: Path | None, krb5_conf: Path | None = 
         name = gssapi.Name(principal, gssapi.NameType.user) if principal else None
         _ = gssapi.Credentials(name=name, usage="initiate").lifetime
     except gssapi.exceptions.GSSError as error:
-        words = _refusal(principal, keytab) or str(error)
+        words = _error_of_keytab(principal, keytab) or str(error)
         raise explained(
             words, f"logging in with the keytab {keytab}", principal=principal
         ) from None
 
 
-def _refusal(principal: str | None, keytab: Path) -> str:
+def _error_of_keytab(principal: str | None, keytab: Path) -> str:
     """Return the KDC's or library's error for a keytab; GSSAPI's error lacks the reason."""
     krb5 = library("krb5")
     try:
         context = krb5.init_context()
         table = krb5.kt_resolve(context, f"FILE:{keytab}".encode())
-        names = [_text(entry.principal.name) for entry in table]
+        names = [_decoded_text(entry.principal.name) for entry in table]
         wanted = krb5.parse_name_flags(
             context, (principal or names[0] if names else "nobody").encode()
         )
-        if _text(wanted.name) not in names:
-            return f"Keytab contains no suitable keys for {_text(wanted.name)}"
+        if _decoded_text(wanted.name) not in names:
+            return f"Keytab contains no suitable keys for {_decoded_text(wanted.name)}"
         krb5.get_init_creds_keytab(context, wanted, krb5.get_init_creds_opt_alloc(context), table)
     except krb5.Krb5Error as error:
         return str(error)
@@ -153,7 +155,7 @@ def explained(words: str, doing: str, *, principal: str | None = None) -> AuthEr
         doing: What failed: "logging in with the keytab …".
         principal: The principal of the login, None where unknown.
     """
-    message, hint = _meaning(words, principal)
+    message, hint = _meaning_and_hint(words, principal)
     return AuthError(f"{doing} failed: {message}", hint=hint, details={"kerberos": words})
 
 
@@ -235,14 +237,14 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def _meaning(words: str, principal: str | None) -> tuple[str, str]:
+def _meaning_and_hint(words: str, principal: str | None) -> tuple[str, str]:
     for pattern, message, hint in _MEANINGS:
         found = re.search(pattern, words)
         if found:
             values = {
                 "principal": principal or "the principal",
                 "krb5_conf": _krb5_conf(),
-                "when": _when(),
+                "when": _expiry_words(),
                 "realm": "wanted",
             }
             values |= {name: value for name, value in found.groupdict().items() if value}
@@ -255,7 +257,7 @@ def _krb5_conf() -> str:
     return os.environ.get("KRB5_CONFIG") or "/etc/krb5.conf"
 
 
-def _when() -> str:
+def _expiry_words() -> str:
     found = ticket()
     if found is None or not found.over():
         return ""
@@ -264,5 +266,5 @@ def _when() -> str:
     )
 
 
-def _text(raw: bytes | None) -> str:
+def _decoded_text(raw: bytes | None) -> str:
     return (raw or b"").decode("utf-8", errors="replace")

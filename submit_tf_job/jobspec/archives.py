@@ -134,11 +134,11 @@ def _in_zip(packed: _Packed) -> Iterator[str]:
             plain = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
             if packed.price.is_bounded and not plain:
                 yield f"holds {clip(info.filename)}, which is not packed by deflate; pack it anew"
-            yield from _outside(info.filename)
-        yield from (_damaged(found, info, packed) for info in found.infolist())
+            yield from _problems_outside(info.filename)
+        yield from (_damage_sentence(found, info, packed) for info in found.infolist())
 
 
-def _damaged(found: zipfile.ZipFile, info: zipfile.ZipInfo, packed: _Packed) -> str:
+def _damage_sentence(found: zipfile.ZipFile, info: zipfile.ZipInfo, packed: _Packed) -> str:
     try:
         with found.open(info) as member:
             while packed.unpacked(member.read(_PIECE)):
@@ -176,16 +176,16 @@ def _in_tar(packed: _Packed, links: bool) -> Iterator[str]:
     with tarfile.open(fileobj=content, mode="r|", bufsize=_PIECE, tarinfo=_Member) as found:
         for member in found:
             packed.price.add_member()
-            yield from _outside(member.name)
+            yield from _problems_outside(member.name)
             if member.issym():
                 if not links:
                     continue
-                yield from _outside(
+                yield from _problems_outside(
                     posixpath.join(posixpath.dirname(member.name), member.linkname),
                     f"the link {clip(member.name)} to ",
                 )
             elif member.islnk():
-                yield from _outside(member.linkname, f"the link {clip(member.name)} to ")
+                yield from _problems_outside(member.linkname, f"the link {clip(member.name)} to ")
             elif not (member.isfile() or member.isdir()):
                 yield (
                     f"holds {clip(member.name)}, which is neither a file nor a directory nor a link"
@@ -220,9 +220,9 @@ class _Xz(io.RawIOBase):
 
     def __init__(self, packed: _Packed) -> None:
         self._packed = packed
-        self._unpacker = self._next()
+        self._unpacker = self._next_decompressor()
 
-    def _next(self) -> lzma.LZMADecompressor:
+    def _next_decompressor(self) -> lzma.LZMADecompressor:
         bound = _XZ_MEMORY if self._packed.price.is_bounded else None
         return lzma.LZMADecompressor(memlimit=bound)
 
@@ -234,7 +234,7 @@ class _Xz(io.RawIOBase):
             data = b""
             if self._unpacker.eof:  # several may follow one another, filled up with zeros
                 data = self._unpacker.unused_data.lstrip(b"\0") or self._packed.read(_PIECE)
-                self._unpacker = self._next()
+                self._unpacker = self._next_decompressor()
                 if not data.strip(b"\0"):
                     return 0
             elif self._unpacker.needs_input:
@@ -247,7 +247,7 @@ class _Xz(io.RawIOBase):
                 return len(piece)
 
 
-def _outside(name: str, what: str = "") -> Iterator[str]:
+def _problems_outside(name: str, what: str = "") -> Iterator[str]:
     """Yield the problem of a member outside of the directory that the archive is unpacked into."""
     if name.startswith("/") or posixpath.normpath(name).split("/")[0] == "..":
         yield (

@@ -32,10 +32,10 @@ def sha256_of(path: Path) -> str:
         OSError: It cannot be read.
     """
     with path.open("rb", buffering=0) as file:
-        return _digest(file)
+        return _hash_of_file(file)
 
 
-def _digest(file: BinaryIO, price: Price | None = None) -> str:
+def _hash_of_file(file: BinaryIO, price: Price | None = None) -> str:
     digest = hashlib.sha256()
     while piece := file.read(PIECE):
         if price:
@@ -93,9 +93,9 @@ class KnownContents:
             case [*old, str(sha256)] if old == [*stamp]:
                 pass
             case _:
-                sha256 = _digest(opened, self._price)
+                sha256 = _hash_of_file(opened, self._price)
                 if found.st_mtime_ns + YOUNG_NS < time.time_ns():
-                    self._remember(key, [*stamp, sha256])
+                    self._remember_content(key, [*stamp, sha256])
         return HostFile(path, found.st_size, sha256, stamp)
 
     def archive_problem(self, file: HostFile, *, links: bool = True) -> str:
@@ -115,10 +115,10 @@ class KnownContents:
         except OSError as error:
             return f"cannot be read: {error.strerror or error}"
         if not why:
-            self._remember(checked, [])
+            self._remember_content(checked, [])
         return why
 
-    def _remember(self, key: str, known: list[object]) -> None:
+    def _remember_content(self, key: str, known: list[object]) -> None:
         self._known[key] = known
         self._fresh = True
 

@@ -169,7 +169,7 @@ class Shipper:
             path = download(asked.src, where, most=most, sha256=asked.sha256)
             entry = _Entry(shown_url(asked.src), asked.name, asked.unpack)
             left = self._left_out(entry)
-            return list(self._files(entry, path, asked.name or name_of(asked.src), left))
+            return list(self._files_of_entry(entry, path, asked.name or name_of(asked.src), left))
         except OSError as error:
             return at.fail(f"{shown}: the cache cannot be written: {error.strerror or error}")
         except (CannotShip, DownloadFailed) as error:
@@ -341,7 +341,7 @@ class Shipper:
             with shown_path(asked.src, path):
                 if (asked.exclude or asked.gitignore) and not self._is_directory(path):
                     raise CannotShip("is not a directory, of which exclude leaves out files")
-            yield from self._files(asked, path, asked.name or _own_name(asked.src), left)
+            yield from self._files_of_entry(asked, path, asked.name or _own_name(asked.src), left)
             return
         fixed = posixpath.dirname(PATTERN.split(asked.src, maxsplit=1)[0])
         above = "" if fixed.startswith(("/", "..")) else fixed
@@ -355,7 +355,9 @@ class Shipper:
                 if not left.covers_below(f"{inner}/.", environments):
                     yield from self._files_below(path, f"{name}/", left, inner)
             elif not left.covers_below(inner, environments):
-                yield from self._files(_Entry(match, name, asked.unpack), path, target, left)
+                yield from self._files_of_entry(
+                    _Entry(match, name, asked.unpack), path, target, left
+                )
 
     def _virtual_environments(self, top: Path, inner: str) -> frozenset[str]:
         """Return the directories above a name, and the name, that hold a virtual environment."""
@@ -368,7 +370,9 @@ class Shipper:
             return self._sent.exact(f"{self._sent.name_of(path)}/pyvenv.cfg") is not None
         return (path / "pyvenv.cfg").is_file()
 
-    def _files(self, asked: _Entry, path: Path, name: str, left: LeftOut) -> Iterator[ShippedFile]:
+    def _files_of_entry(
+        self, asked: _Entry, path: Path, name: str, left: LeftOut
+    ) -> Iterator[ShippedFile]:
         with shown_path(asked.src, path):
             is_directory = self._is_directory(path)
             if asked.unpack and is_directory:

@@ -64,7 +64,7 @@ def notebook_spec(page: Page, token: str, files: Sequence[str]) -> dict[str, Any
         "overwrite": True,
     }
     return {
-        **_served(page, "notebook", _JUPYTER),
+        **_spec_of_page(page, "notebook", _JUPYTER),
         "files": [*files, {"src": token, "dst": TOKEN_FILE}],
         "stop_grace": "30s",
         **({"outputs": {"notebooks": notebooks}} if page.home else {}),
@@ -74,10 +74,10 @@ def notebook_spec(page: Page, token: str, files: Sequence[str]) -> dict[str, Any
 def tensorboard_spec(page: Page, uris: Mapping[str, str]) -> dict[str, Any]:
     """Return the job spec of a TensorBoard over copies of directories, by name."""
     inputs = {name: {"uri": uri, "download": True} for name, uri in uris.items()}
-    return {**_served(page, "tensorboard", _TENSORBOARD), "inputs": inputs}
+    return {**_spec_of_page(page, "tensorboard", _TENSORBOARD), "inputs": inputs}
 
 
-def _served(page: Page, role: str, command: str) -> dict[str, Any]:
+def _spec_of_page(page: Page, role: str, command: str) -> dict[str, Any]:
     return {
         "name": page.name,
         **({"image": page.image} if page.image else {}),

@@ -681,7 +681,7 @@ class Job:
             path = inherited.group(1)
         at = path
         while at and at not in self.places:
-            at = _parent(at)
+            at = _parent_path(at)
         return path, self.places.get(at, Location(""))
 
     def problem(self, path: str, message: str) -> Problem:
@@ -689,7 +689,7 @@ class Job:
         path, place = self.origin(path)
         at = path
         while at and place.source == "default":
-            at = _parent(at)
+            at = _parent_path(at)
             place = self.places.get(at, place)
         return Problem(place.line, place.column, place.path or path, message, place.source)
 
@@ -699,5 +699,5 @@ _INHERITED = re.compile(
 )
 
 
-def _parent(path: str) -> str:
+def _parent_path(path: str) -> str:
     return re.sub(r"(?:\.[^.\[]*|\[\d+\]|^[^.\[]*)$", "", path)

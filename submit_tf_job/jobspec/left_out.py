@@ -84,11 +84,11 @@ class LeftOut:
             is_directory: Whether it is a directory.
             is_environment: Whether it is a directory with a virtual environment.
         """
-        own = self._decision(name, is_directory=is_directory, of_gitignore=False)
+        own = self._decision_about(name, is_directory=is_directory, of_gitignore=False)
         if own is None:
             last = posixpath.basename(name)
             own = is_environment or last in CACHES or (is_directory and name in AT_TOP)
-            if not own and self._decision(name, is_directory=is_directory, of_gitignore=True):
+            if not own and self._decision_about(name, is_directory=is_directory, of_gitignore=True):
                 own = self.follows_gitignore
                 is_below = any(name.startswith(f"{last}/") for last in self._ignored[-1:])
                 self._ignored += [] if own or is_below else [name]
@@ -123,17 +123,17 @@ class LeftOut:
             shown: The directory's name.
         """
         if self._left:
-            yield "note", f"not sent of {shown}: {_listed(self._left)}"
+            yield "note", f"not sent of {shown}: {_listed_names(self._left)}"
         if self._ignored:
-            sent = f"{_listed(self._ignored)}, which {_are(self._ignored)} sent"
+            sent = f"{_listed_names(self._ignored)}, which {_is_or_are(self._ignored)} sent"
             yield "note", f".gitignore names {sent}; gitignore: true leaves it out"
         if self._secrets:
             looks = "looks like a secret" if len(self._secrets) == 1 else "look like secrets"
-            sent = f"{_listed(self._secrets)} {looks}, and {_are(self._secrets)} sent"
+            sent = f"{_listed_names(self._secrets)} {looks}, and {_is_or_are(self._secrets)} sent"
             name = posixpath.basename(self._secrets[0])
             yield "warning", f"{sent}; leave it out by exclude: [{name}]"
 
-    def _decision(self, name: str, *, is_directory: bool, of_gitignore: bool) -> bool | None:
+    def _decision_about(self, name: str, *, is_directory: bool, of_gitignore: bool) -> bool | None:
         for rule in reversed(self._rules):
             self.price.look()
             below = f"{rule.below}/" if rule.below else ""
@@ -146,10 +146,10 @@ class LeftOut:
         return None
 
 
-def _listed(names: list[str]) -> str:
+def _listed_names(names: list[str]) -> str:
     more = [f"and {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
     return ", ".join([*names[:_SHOWN], *more])
 
 
-def _are(names: list[str]) -> str:
+def _is_or_are(names: list[str]) -> str:
     return "is" if len(names) == 1 else "are"

@@ -51,23 +51,23 @@ def apply(root: Node, overrides: Sequence[str], notes: Diagnostics) -> Node:
                 raise _Refused(
                     f"{clip(override)} has no '='; write path=value, as in roles.worker.instances=8"
                 )
-            root = _set(root, path.strip(), value)
+            root = _set_value(root, path.strip(), value)
         except Unreadable as error:
             notes.problem(_PLACE, error.path, str(error))
     return root
 
 
-def _set(root: Node, path: str, value: str) -> Node:
-    steps, kind = _parse(path)
+def _set_value(root: Node, path: str, value: str) -> Node:
+    steps, kind = _parse_path(path)
     try:
         is_literal = kind is None or kind.is_literal(value)
         node = Scalar(ScalarKind.TEXT, value, _PLACE) if is_literal else parse_flow(value, _PLACE)
-        return _replace(root, steps, node, kind)
+        return _replace_node(root, steps, node, kind)
     except Unreadable as error:
         raise _Refused(str(error), path) from None
 
 
-def _parse(path: str) -> tuple[_Steps, Kind | None]:
+def _parse_path(path: str) -> tuple[_Steps, Kind | None]:
     """Return the steps of a path: keys, and indices of lists; and the kind of the value at its end,
     None for any.
     """
@@ -96,14 +96,14 @@ def _parse(path: str) -> tuple[_Steps, Kind | None]:
     return steps, kind
 
 
-def _replace(node: Node, steps: _Steps, new: Node, last: Kind | None) -> Node:
+def _replace_node(node: Node, steps: _Steps, new: Node, last: Kind | None) -> Node:
     """Return a copy of the tree with another node of the kind `last` at the end of the steps;
     create missing mappings on the path.
     """
     if not steps:
         if isinstance(node, Table) and isinstance(new, Scalar) and last and last.short == "uri":
             # the input's or output's other keys stay
-            return _replace(node, [(last, "uri")], new, last)
+            return _replace_node(node, [(last, "uri")], new, last)
         return new
     kind, step = steps[0]
     if isinstance(step, int):
@@ -116,7 +116,7 @@ def _replace(node: Node, steps: _Steps, new: Node, last: Kind | None) -> Node:
     entry = node.find(step)
     inner = entry.value if entry else _NOTHING
     place = entry.place if entry and len(steps) > 1 else _PLACE
-    return node.with_entry(Pair(step, place, _replace(inner, steps[1:], new, last)))
+    return node.with_entry(Pair(step, place, _replace_node(inner, steps[1:], new, last)))
 
 
 def _as_table(node: Node, kind: Kind | None, step: str) -> Table:
@@ -138,5 +138,5 @@ def _replace_item(node: Node, index: int, rest: _Steps, new: Node, last: Kind | 
         raise _Refused("an index needs a list, and this is none")
     if index > len(items):
         raise _Refused(f"the list has {len(items)} items; the next one is [{len(items)}]")
-    inner = _replace(items[index] if index < len(items) else _NOTHING, rest, new, last)
+    inner = _replace_node(items[index] if index < len(items) else _NOTHING, rest, new, last)
     return Items((*items[:index], inner, *items[index + 1 :]), node.place)

@@ -284,7 +284,7 @@ class _Search:
         """Return a module's file or package; below PYTHONPATH where the command line sets that."""
         top = name.partition(".")[0]
         roots = [self.base, *(self.base / place for place in self._python_path())]
-        return next(filter(None, (_module(root, top) for root in roots)), None)
+        return next(filter(None, (_module_path(root, top) for root in roots)), None)
 
     def _python_path(self) -> list[str]:
         """Return the directories here that the command line adds to Python's path."""
@@ -304,7 +304,7 @@ class _Search:
         if module is None:  # an installed one, which may start another
             self.found.is_torchrun |= name in _TORCHRUN
             self.absent = f"{clip(name)} is not in {self.base}"
-            if _module(self.base / "src", top):
+            if _module_path(self.base / "src", top):
                 self.absent += f"; src has it: PYTHONPATH=src python -m {name}"
             self._add_of_launcher(words, index)
             return
@@ -313,15 +313,15 @@ class _Search:
         inner = root.joinpath(*name.split("."))
         main = inner / "__main__.py" if inner.is_dir() else inner.with_suffix(".py")
         prefix = "" if root == self.base else f"{root.relative_to(self.base).as_posix()}/"
-        self._add(module, root, prefix, main)
+        self._add_program(module, root, prefix, main)
 
     def _add_code(self, text: str) -> None:
         try:
-            tops = sorted(set(_imported(ast.parse(text))))
+            tops = sorted(set(_imported_names(ast.parse(text))))
         except (SyntaxError, ValueError):
             return
-        for module in filter(None, (_module(self.base, top) for top in tops)):
-            self._add(module, self.base, "", None)
+        for module in filter(None, (_module_path(self.base, top) for top in tops)):
+            self._add_program(module, self.base, "", None)
 
     def _add_script(self, words: list[str], index: int, word: str) -> None:
         """Add a script; one outside the working directory runs by its own name."""
@@ -348,7 +348,7 @@ class _Search:
             words[index] = f"./{inside}" if index == 0 else inside
         self.found.name = self.found.name or path.stem
         is_new = path not in self.found.files
-        self._add(path, path.parent, inside[: -len(path.name)], path)
+        self._add_program(path, path.parent, inside[: -len(path.name)], path)
         if is_new and (path.suffix == ".sh" or (index and _SHELL.fullmatch(words[index - 1]))):
             self.add_text(path.read_text("utf-8", "replace"))
 
@@ -361,7 +361,7 @@ class _Search:
         hint = f"write -- {starter}{word}" if starter else f"chmod +x {word}"
         raise UsageError(f"{clip(word)} {why}", hint=hint)
 
-    def _add(self, first: Path, root: Path, prefix: str, main: Path | None) -> None:
+    def _add_program(self, first: Path, root: Path, prefix: str, main: Path | None) -> None:
         """Add a module or script and what it imports, directly or by another, below `root`."""
         queue = [first]
         while queue:
@@ -375,7 +375,7 @@ class _Search:
                 if source.suffix == ".py":
                     is_needed = source in (path, main)
                     tops = self._imports_of(source, is_needed=is_needed)
-                    queue += filter(None, (_module(root, top) for top in tops))
+                    queue += filter(None, (_module_path(root, top) for top in tops))
 
     def _imports_of(self, source: Path, *, is_needed: bool) -> list[str]:
         """Return the names that a source imports; refuse one that Python cannot read."""
@@ -398,7 +398,7 @@ class _Search:
             self.found.own_meeting.append(
                 f"{shown}:{line} sets {name}, which replaces the job's: each task may train alone"
             )
-        tops = sorted(set(_imported(tree)))
+        tops = sorted(set(_imported_names(tree)))
         if source.stem in tops and source.parent == self.base:
             self.found.notes.append(f"{shown} imports {source.stem}, which is itself; rename it")
         return tops
@@ -431,7 +431,7 @@ def _simple_commands(text: str) -> Iterator[list[str]]:
                 words = []
 
 
-def _imported(tree: ast.AST) -> Iterator[str]:
+def _imported_names(tree: ast.AST) -> Iterator[str]:
     """Yield the first part of each module that a source imports by a fixed name."""
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -484,7 +484,7 @@ def _is_loaded_first(name: str) -> bool:
     return name in sys.builtin_module_names or FrozenImporter.find_spec(name) is not None
 
 
-def _module(root: Path, name: str) -> Path | None:
+def _module_path(root: Path, name: str) -> Path | None:
     """Return the package or module of that name; a package needs no `__init__.py` (PEP 420), but
     then an installed one comes first.
     """

@@ -41,7 +41,7 @@ def _local_path(path: str) -> str:
     return path
 
 
-def _source(path: str) -> str:
+def _make_source(path: str) -> str:
     scheme, is_uri, _ = path.partition("://")
     if is_uri and scheme not in (*ON_HDFS, *ON_THE_WEB):
         raise ValueError(
@@ -58,7 +58,7 @@ def without_secrets(uri: str) -> str:
     return clip(shown_url(uri))
 
 
-def _destination(name: str) -> str:
+def _make_destination(name: str) -> str:
     clean = posixpath.normpath(name)
     if clean.startswith(("/", "..")) or not name.isprintable() or len(name) > _LONGEST_NAME:
         raise ValueError(
@@ -78,16 +78,16 @@ def _destination(name: str) -> str:
 
 LOCAL_PATH = text("a path", "path", _local_path, pattern=r"^(?!.*://)(?=.*\S)")
 SOURCE = text(
-    "a path", "path or URI", _source, pattern=r"^((?!.*://)(?=.*\S)|(hdfs|viewfs|https?)://\S)"
+    "a path", "path or URI", _make_source, pattern=r"^((?!.*://)(?=.*\S)|(hdfs|viewfs|https?)://\S)"
 )
 DESTINATION = text(
-    "a relative path", "path", _destination, pattern=r"^(?!/)(?=.*\S)", maxLength=_LONGEST_NAME
+    "a relative path", "path", _make_destination, pattern=r"^(?!/)(?=.*\S)", maxLength=_LONGEST_NAME
 )
 
 # --- mounts and configuration ---
 
 
-def _mount(written: str) -> Mount:
+def _make_mount(written: str) -> Mount:
     parts = written.split(":")
     if len(parts) not in (2, 3) or not all(parts):
         raise ValueError(
@@ -117,7 +117,7 @@ def _mount(written: str) -> Mount:
 MOUNT = text(
     "a mount such as /data:/data:ro",
     "mounts",
-    _mount,
+    _make_mount,
     pattern="^/[^:]*:/[^:]*[^:/][^:]*(:(ro|rw))?$",
 )
 
@@ -146,7 +146,7 @@ KRB5_CONF = matching(
 # --- URIs of data ---
 
 
-def _uri(written: str) -> str:
+def _make_uri(written: str) -> str:
     found = _URI.fullmatch(written)
     if found is None:
         meant = clip(f"hdfs:///{re.sub('^(hdfs:)?/*([.]/)?', '', written)}")[1:-1]
@@ -181,7 +181,7 @@ def _uri(written: str) -> str:
 
 
 def _plain_uri(written: str) -> str:
-    uri = _uri(written)
+    uri = _make_uri(written)
     if PATTERN.search(uri):
         raise ValueError(
             f"{clip(uri)} is a pattern, and an output has one name; leave '*', '?' and '[' out"
@@ -192,7 +192,7 @@ def _plain_uri(written: str) -> str:
 URI = text(
     "a URI, as in hdfs:///data/train",
     "a URI",
-    _uri,
+    _make_uri,
     definition="uri",
     pattern=r"^(?!.*/\.\.(/|$))((hdfs|viewfs)://[^/\s]*|file://(localhost)?|"
     rf"({'|'.join(_WITH_HOST)})://[^/\s]+)/+[^/\n][^\n]*$",

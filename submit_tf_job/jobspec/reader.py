@@ -198,7 +198,7 @@ def _read_job(root: Node, notes: Diagnostics, host: Host, defaults: Defaults) ->
     }
     shipper.contents.save()
     notes.check()
-    job = _build(draft, {name: role for name, role in roles.items() if role}, deciding)
+    job = _build_job(draft, {name: role for name, role in roles.items() if role}, deciding)
     return replace(job, remarks=tuple(shipper.remarks))
 
 
@@ -314,14 +314,14 @@ def _place_merged(role: RoleDraft, key: str, places: list[Location]) -> None:
         role.at.notes.places[f"{role.at.path}.{key}[{index}]"] = place
 
 
-def _build(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> Job:
+def _build_job(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> Job:
     values = draft.values
     python = values.pop("python", Python())
     # of a deciding role with several tasks YARN awaits every end: docs/internals/endings.md
     several = deciding is not None and roles[deciding].instances > 1
     if deciding and (values.get("retries") or several):
         interpreter = (roles[deciding].python or python).interpreter or python.interpreter
-        roles = {**roles, contract.WITNESS_ROLE: _witness(roles[deciding], interpreter)}
+        roles = {**roles, contract.WITNESS_ROLE: _witness_role(roles[deciding], interpreter)}
     return Job(
         **{
             **values,
@@ -334,7 +334,7 @@ def _build(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> 
     )
 
 
-def _witness(deciding: Role, interpreter: str) -> Role:
+def _witness_role(deciding: Role, interpreter: str) -> Role:
     """Return the sidecar whose end is the application's end, with its exit status."""
     where = deciding.placement
     return Role(

@@ -154,16 +154,16 @@ def read_layer(values: Mapping[str, Any], at: Where, shipper: Shipper) -> Layer:
     """
     files: Files = [
         (file, inside)
-        for item, inside in _located(values, "files", at)
+        for item, inside in _located_items(values, "files", at)
         for file in shipper.ship(item, inside) or ()
     ]
-    mounts = list(_located(values, "mounts", at))
+    mounts = list(_located_items(values, "mounts", at))
     merge_files([files])
     _refuse_same_target(mounts)
     return Layer(values, files, [(mount, inside.place) for mount, inside in mounts])
 
 
-def _located(values: Mapping[str, Any], name: str, at: Where) -> Iterator[tuple[Any, Where]]:
+def _located_items(values: Mapping[str, Any], name: str, at: Where) -> Iterator[tuple[Any, Where]]:
     """Yield the good items of a list with their paths."""
     for index, item in enumerate(values.get(name) or ()):
         if item is not None:

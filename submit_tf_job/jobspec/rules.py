@@ -252,7 +252,7 @@ def _check_roles(job: JobDraft, rules: StrategyRules) -> None:
         rules.check(job)
 
 
-def _single(job: JobDraft) -> None:
+def _decide_single(job: JobDraft) -> None:
     worker = job.roles.get("worker")
     if worker is None:
         needs = {"chief": "strategy single needs the one task that trains"}
@@ -268,7 +268,7 @@ def _single(job: JobDraft) -> None:
         )
 
 
-def _custom(job: JobDraft) -> None:
+def _decide_custom(job: JobDraft) -> None:
     named = {"chief", "worker", "ps"} & set(job.roles)
     if job.values.get("tf_config") is TFConfigMode.COUNTS and not named:
         job.fail(
@@ -295,7 +295,7 @@ RULES = {
             name: f"strategy single trains in one task and has no {name}; {_OTHER_STRATEGY}"
             for name in ("ps", "evaluator")
         },
-        check=_single,
+        check=_decide_single,
         kinds=_TENSORFLOW,
     ),
     Strategy.MULTI_WORKER: StrategyRules(
@@ -333,7 +333,7 @@ RULES = {
         refuses={"ps": f"JAX's processes are equals, and there is no ps; {_OTHER_STRATEGY}"},
         all_or_nothing="a restarted task cannot rejoin JAX's coordinator",
     ),
-    Strategy.CUSTOM: replace(_ANY_ROLES, check=_custom),
+    Strategy.CUSTOM: replace(_ANY_ROLES, check=_decide_custom),
 }
 
 
@@ -463,7 +463,7 @@ def _check_after(job: JobDraft, role: RoleDraft, _deciding: str | None) -> None:
     if unknown:
         names = ", ".join(job.roles)
         role.at.fail(f"the job has no role {clip(unknown[0])}; its roles are {names}", "after")
-    elif role.name in _before(job, role.name):
+    elif role.name in _roles_before(job, role.name):
         role.at.fail(f"{role.name} would wait for itself; leave one of the roles out", "after")
     elif job.strategy and RULES[job.strategy].fixed and role.name in RULES[job.strategy].kinds:
         role.at.fail(
@@ -473,7 +473,7 @@ def _check_after(job: JobDraft, role: RoleDraft, _deciding: str | None) -> None:
         )
 
 
-def _before(job: JobDraft, name: str) -> set[str]:
+def _roles_before(job: JobDraft, name: str) -> set[str]:
     """Return all roles that come before a role, by one step or several."""
     found: set[str] = set()
     left = [name]

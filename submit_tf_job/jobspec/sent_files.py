@@ -40,14 +40,14 @@ class SentFiles:
         return tuple(sorted(_names_below(self.root, "")))
 
     @cached_property
-    def _directories(self) -> frozenset[str]:
+    def _sent_directories(self) -> frozenset[str]:
         return frozenset(
             name[:end] for name in self.names for end, letter in enumerate(name) if letter == "/"
         )
 
     @cached_property
-    def _known(self) -> frozenset[str]:
-        return self._directories.union(self.names)
+    def _known_names(self) -> frozenset[str]:
+        return self._sent_directories.union(self.names)
 
     def name_of(self, path: Path) -> str:
         """Return the name of a path below the directory."""
@@ -55,7 +55,7 @@ class SentFiles:
 
     def is_directory(self, name: str) -> bool:
         """Return whether a directory of this name holds files."""
-        return name in self._directories or (name == "." and bool(self.names))
+        return name in self._sent_directories or (name == "." and bool(self.names))
 
     def below(self, directory: str) -> list[str]:
         """Return the names of the files in a directory and its subdirectories."""
@@ -67,7 +67,7 @@ class SentFiles:
         if src.startswith("/") or ".." in src.split("/") or len(src) > LONGEST_PATH:
             return None
         name = posixpath.normpath(src)
-        return name if name in self._known or self.is_directory(name) else None
+        return name if name in self._known_names or self.is_directory(name) else None
 
     def matching(self, pattern: str) -> list[str]:
         """Return the names of the files and directories that match a pattern, as `glob` does.
@@ -76,16 +76,16 @@ class SentFiles:
         `**` matches any number of directories. A pattern with `..` matches nothing.
         """
         if pattern not in self._matches:
-            self._matches[pattern] = self._match(pattern)
+            self._matches[pattern] = self._matching_names(pattern)
         return self._matches[pattern]
 
-    def _match(self, pattern: str) -> list[str]:
+    def _matching_names(self, pattern: str) -> list[str]:
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
         is_relative = not pattern.startswith("/") and ".." not in parts
         if not PATTERN.search(pattern) or not is_relative or len(pattern) > LONGEST_PATH:
             return []
         tests = [None if part == "**" else _test_of(part) for part in parts]
-        candidates = self._directories if pattern.endswith("/") else self._known
+        candidates = self._sent_directories if pattern.endswith("/") else self._known_names
         found = []
         for name in candidates:
             self._price.look()

@@ -296,7 +296,7 @@ def run_local(
     Example:
         >>> run_local(job, "alice", os.environ).status.state  # doctest: +SKIP
     """
-    with runner or nullcontext(Processes()) as entered, _directory(keep=keep) as root:
+    with runner or nullcontext(Processes()) as entered, _run_directory(keep=keep) as root:
         site = entered.site(user, port_range, STAGING)
         # A key of its own for each run, so that simultaneous runs use different ports.
         planned = plan(
@@ -311,7 +311,7 @@ def run_local(
 
 
 @contextmanager
-def _directory(*, keep: bool) -> Iterator[Path]:
+def _run_directory(*, keep: bool) -> Iterator[Path]:
     try:
         tempfile.gettempdir()
     except OSError as error:

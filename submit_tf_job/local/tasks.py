@@ -71,7 +71,7 @@ class LocalCache:
         Raises:
             UsageError: A file of this host was removed or changed.
         """
-        path = self._directory(uri) / uri.rpartition("/")[2]
+        path = self._directory_of_uri(uri) / uri.rpartition("/")[2]
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as out:
@@ -81,7 +81,7 @@ class LocalCache:
 
     def tree(self, uri: str) -> Path:
         """Return the directory of an unpacked archive; the first call unpacks it."""
-        path = self._directory(uri) / "unpacked"
+        path = self._directory_of_uri(uri) / "unpacked"
         if not path.exists():
             archive = self.file(uri)
             try:
@@ -97,7 +97,7 @@ class LocalCache:
                 ) from None
         return path
 
-    def _directory(self, uri: str) -> Path:
+    def _directory_of_uri(self, uri: str) -> Path:
         return self._root / hashlib.sha256(uri.encode()).hexdigest()[:16]
 
 
@@ -159,7 +159,7 @@ class LocalTask:
             "NM_HOST": "localhost",
             contract.ENV_HOSTNAME: self.host,
         }
-        argv, env = self._command(script, own, environ)
+        argv, env = self._command_and_environment(script, own, environ)
         with (
             (self.logs / LOG_FILES[0]).open("wb") as out,
             (self.logs / LOG_FILES[1]).open("wb") as err,
@@ -176,7 +176,7 @@ class LocalTask:
                 start_new_session=True,
             )
 
-    def _command(
+    def _command_and_environment(
         self, script: Path, own: Mapping[str, str], environ: Mapping[str, str]
     ) -> tuple[list[str], Mapping[str, str]]:
         """Return the command and its environment: `own` are the variables that a NodeManager sets,
@@ -236,7 +236,7 @@ class LocalTask:
     def terminate(self) -> None:
         """Send SIGTERM to all processes of the task."""
         if self.process is not None and self.process.poll() is None:
-            self._signal(signal.SIGTERM)
+            self._send_signal(signal.SIGTERM)
 
     def end(self, deadline: float) -> None:
         """Wait until the task ends; kill its processes at `deadline` (monotonic seconds)."""
@@ -246,13 +246,13 @@ class LocalTask:
         for _ in waiting.LOCAL_PROCESS_HAS_ENDED.attempts(within_s=left_s):
             if self.process.poll() is not None:
                 break
-        self._kill()
+        self._kill_task()
         self.process.wait()
 
-    def _kill(self) -> None:
-        self._signal(signal.SIGKILL)
+    def _kill_task(self) -> None:
+        self._send_signal(signal.SIGKILL)
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _send_signal(self, number: signal.Signals) -> None:
         assert self.process is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
@@ -401,7 +401,7 @@ class _ContainerTask(LocalTask):
         """Name of the current attempt's container."""
         return f"{self.containers.network}-{self.name}.{self.attempt}"
 
-    def _command(
+    def _command_and_environment(
         self,
         script: Path,
         own: Mapping[str, str],
@@ -480,7 +480,7 @@ class _ContainerTask(LocalTask):
         if self.process is not None and self.process.poll() is None:
             self.containers.docker.call("kill", "--signal", "TERM", self.container)
 
-    def _kill(self) -> None:
+    def _kill_task(self) -> None:
         """Kill the container if it still runs; `Containers` removes all at the end."""
         if self.process is not None and self.process.poll() is None:
             self.containers.docker.call("kill", self.container)

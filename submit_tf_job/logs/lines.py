@@ -85,11 +85,11 @@ class Dates:
         year, month, day, hour, minute, second = (int(found[number]) for number in range(7, 13))
         zone = self._zone
         if found[14]:
-            zone = _zone(found[14].decode())
+            zone = _parse_zone(found[14].decode())
         return datetime(year, month, day, hour, minute, second, tzinfo=zone).timestamp()
 
 
-def _zone(text: str) -> tzinfo:
+def _parse_zone(text: str) -> tzinfo:
     if text == "Z":
         return timezone.utc
     digits = text[1:].replace(":", "")
@@ -105,7 +105,7 @@ def node_time(text: str | None) -> datetime | None:
         _day, name, day, time, zone, year = (text or "").split()
         hour, minute, second = map(int, time.split(":"))
         month = _MONTHS.index(name) + 1
-        return datetime(int(year), month, int(day), hour, minute, second, tzinfo=_zone(zone))
+        return datetime(int(year), month, int(day), hour, minute, second, tzinfo=_parse_zone(zone))
     except (ValueError, OverflowError):
         return None
 

@@ -65,7 +65,7 @@ def _of_list(argv: Sequence[str], job: Job, path: str) -> tuple[list[str], str]:
     if _ASSIGNMENT.match(argv[0]):
         name = argv[0].partition("=")[0]
         return [argv[0]], f"a list begins with its program, and {name}= is none; use `env`"
-    words = list(_noticed(argv))
+    words = list(_words_of_shell(argv))
     is_of_run = job.origin(path)[1].source == "run"
     way = "give the whole command line in quotes" if is_of_run else "write the command as text"
     text = " ".join(_for_a_shell(word) if word in words else shlex.quote(word) for word in argv)
@@ -73,7 +73,7 @@ def _of_list(argv: Sequence[str], job: Job, path: str) -> tuple[list[str], str]:
         way += f": -- {shlex.quote(text)}" if is_of_run else f": {text}"
     own = any(word.startswith(("$TFJOB_INPUT", "$TFJOB_OUTPUT")) for word in words)
     also = "; or the directory tfjob-inputs/NAME or tfjob-outputs/NAME" if own else ""
-    return words, f"{_stay(words)} in a list, which no shell reads; {way}{also}"
+    return words, f"{_stay_sentence(words)} in a list, which no shell reads; {way}{also}"
 
 
 def _of_text(command: Command) -> tuple[list[str], str]:
@@ -93,11 +93,11 @@ def _of_variables(job: Job) -> Iterator[tuple[str, list[str], str]]:
             way = "write the value itself"
             if len(value) <= _LONGEST_TEXT and "`" not in value and not _OF_YARN.search(value):
                 way += f'; or, in a command that is text: export {name}="{_for_a_shell(value)}"; …'
-            sentence = f"{_stay(words)}, as no shell reads `env`; {way}"
+            sentence = f"{_stay_sentence(words)}, as no shell reads `env`; {way}"
             yield f"roles.{role.name}.env.{name}", words, sentence
 
 
-def _noticed(argv: Sequence[str]) -> Iterator[str]:
+def _words_of_shell(argv: Sequence[str]) -> Iterator[str]:
     """Yield the words of a list that only a shell would expand or obey."""
     if posixpath.basename(argv[0]) in _OWN_LANGUAGE:
         return
@@ -120,7 +120,7 @@ def _for_a_shell(text: str) -> str:
     return _OF_YARN.sub(r"$\1", _OF_KUBERNETES.sub(r"$\1", text))
 
 
-def _stay(words: Sequence[str]) -> str:
+def _stay_sentence(words: Sequence[str]) -> str:
     distinct = list(dict.fromkeys(words))
     verb = "stay as they are" if len(distinct) > 1 else "stays as it is"
     return f"{', '.join(distinct)} {verb}"

@@ -25,7 +25,7 @@ def comparison_lines(found: Comparison, *, width: int | None = None) -> Iterator
     tables below one another, each with the runs' names.
     """
     runs, *others = (_cut_cells(column, width) for column in _columns_of(found))
-    for number_of, group in enumerate(_groups(runs, others, width)):
+    for number_of, group in enumerate(_groups_of_columns(runs, others, width)):
         if number_of:
             yield ""
         yield from columns([list(row) for row in zip(runs, *group, strict=True)], width)
@@ -84,7 +84,7 @@ def _cut_cells(column: _Column, width: int | None) -> _Column:
     return [f"{text[: _WIDEST - 1]}…" if cut and len(text) > _WIDEST else text for text in column]
 
 
-def _groups(
+def _groups_of_columns(
     runs: _Column, others: Sequence[_Column], width: int | None
 ) -> Iterator[Sequence[_Column]]:
     """Yield the columns that fit beside the runs' names."""

@@ -37,14 +37,14 @@ def listing_rows(
 ) -> list[list[str]]:
     """Return the cells of the table, the heading first."""
     heading = ["NAME", "STATE", "USER", "QUEUE", "FOR", "CONTAINERS", "MEMORY", "APPLICATION"]
-    rows = [heading, *(_row(job, job.run if runs else job.name) for job in jobs)]
+    rows = [heading, *(_row_of_job(job, job.run if runs else job.name) for job in jobs)]
     if not with_user:
         for row in rows:
             del row[2]
     return rows
 
 
-def _row(job: ListedJob, name: str) -> list[str]:
+def _row_of_job(job: ListedJob, name: str) -> list[str]:
     return [
         name,
         job.state.value,

@@ -102,24 +102,24 @@ class JobView:
             return
         status, now_ms = self._last, int(time.time() * 1000)
         lines = [
-            *_head(status, now_ms, self._plain),
+            *_head_lines(status, now_ms, self._plain),
             *(curve_lines(self.usage, width, plain=self._plain) if self.usage else ()),
             *(f"  {line.strip()}" for line in cause_lines(self._pending)),
             *(root_cause_lines(self._cause, short=True) if self._cause else ()),
-            *(_roles(status.report) if status.report else ()),
+            *(_role_lines(status.report) if status.report else ()),
         ]
-        tail = _limits(status)
+        tail = _limit_words(status)
         if self._trouble:
             tail.append(f"  ! {self._trouble}")
         if not status.state.is_final:
             tail.append(f"  {self._leave}; the job keeps running")
         room = max(3, height - len(lines) - len(tail) - 3)  # tasks without problems are left out
-        lines += _tasks(tasks_of(status), now_ms, width, room, self._lines)
+        lines += _task_lines(tasks_of(status), now_ms, width, room, self._lines)
         for line in (*lines, *tail):
             yield line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-def _head(status: JobStatus, now_ms: int, plain: bool) -> Iterator[str]:
+def _head_lines(status: JobStatus, now_ms: int, plain: bool) -> Iterator[str]:
     app, report = status.app, status.report
     since = (app and app.started_ms) or now_ms
     yield f"{status.name}  {status.state.value}  {duration_text((now_ms - since) / 1000)}"
@@ -131,7 +131,7 @@ def _head(status: JobStatus, now_ms: int, plain: bool) -> Iterator[str]:
     if status.verdict.reason:
         yield f"  {status.verdict.reason}"
     if report is not None and report.state == "waiting":
-        bar = _bar(report.arrived, report.wanted, plain)
+        bar = _drawn_bar(report.arrived, report.wanted, plain)
         yield f"  {bar} {report.arrived} of {report.wanted} tasks started"
     if report is not None and report.progress:
         yield f"  {_progress_bar(report.progress, plain)}{progress_words(report.progress)}"
@@ -145,19 +145,19 @@ def _head(status: JobStatus, now_ms: int, plain: bool) -> Iterator[str]:
 
 def _progress_bar(progress: ReportedProgress, plain: bool) -> str:
     if progress.part is not None:
-        return f"{_bar(progress.part, 1, plain)} "
+        return f"{_drawn_bar(progress.part, 1, plain)} "
     if progress.step is not None and progress.total is not None and progress.total > 0:
-        return f"{_bar(progress.step, progress.total, plain)} "
+        return f"{_drawn_bar(progress.step, progress.total, plain)} "
     return ""
 
 
-def _bar(done: float, total: float, plain: bool) -> str:
+def _drawn_bar(done: float, total: float, plain: bool) -> str:
     full = int(_BAR * max(0.0, min(1.0, done / (total or float("inf")))))
     whole, rest = "#." if plain else "█░"
     return whole * full + rest * (_BAR - full)
 
 
-def _roles(report: JobReport) -> list[str]:
+def _role_lines(report: JobReport) -> list[str]:
     heading = ["ROLE", "DESIRED", "READY", "RUNNING", "DONE", "FAILED", "RESTARTS"]
     rows = [heading]
     for name, c in report.shown_roles.items():
@@ -166,7 +166,7 @@ def _roles(report: JobReport) -> list[str]:
     return ["", *columns(rows, indent="  ")]
 
 
-def _tasks(
+def _task_lines(
     tasks: Sequence[TaskDetail], now_ms: int, width: int, room: int, last: Mapping[str, str]
 ) -> list[str]:
     if not tasks:
@@ -181,7 +181,7 @@ def _tasks(
     return lines
 
 
-def _limits(status: JobStatus) -> list[str]:
+def _limit_words(status: JobStatus) -> list[str]:
     lines = [""]
     if status.report:
         lines += [f"  warning: {text}" for text in status.report.warnings[-2:]]

@@ -41,15 +41,15 @@ def log_text(
         if prefix:
             head = heads.of(run.origin.container.task)
         if not timestamps:
-            yield _shown(run.data, head)
+            yield _printable_lines(run.data, head)
             continue
         first, _end, rest = run.data.partition(b"\n")
         at = run.at
         if at is None:
             at = run.written
-        yield _shown(first + b"\n", _time_head(at, colours) + head)
+        yield _printable_lines(first + b"\n", _time_head(at, colours) + head)
         if rest:
-            yield _shown(rest, _time_head(run.written, colours) + head)
+            yield _printable_lines(rest, _time_head(run.written, colours) + head)
 
 
 class _Heads:
@@ -103,7 +103,7 @@ def _time_head(at: float | None, colours: bool) -> str:
     return words
 
 
-def _shown(data: bytes, head: str) -> str:
+def _printable_lines(data: bytes, head: str) -> str:
     """Return lines without control characters for a terminal."""
     text = data.decode("utf-8", "backslashreplace")
     harmless = not data.translate(None, _HARMLESS)
@@ -120,7 +120,7 @@ def log_json(reading: Reading) -> Iterator[str]:
         yield json.dumps(line_object(line)).replace("\x7f", "\\u007f") + "\n"
 
 
-def _instant(moment: datetime | None) -> str | None:
+def _instant_or_none(moment: datetime | None) -> str | None:
     if moment is None:
         return None
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -134,8 +134,8 @@ def line_object(line: LogLine) -> dict[str, Any]:
         container=line.container,
         file=line.file,
         text=line.text,
-        time=_instant(line.time),
-        written=_instant(line.written),
+        time=_instant_or_none(line.time),
+        written=_instant_or_none(line.written),
     )
 
 

@@ -18,13 +18,13 @@ def room_lines(room: ClusterRoom, *, width: int | None = None) -> Iterator[str]:
     rows = [["QUEUE", "STATE", "AT MOST", "MEMORY USED", "CPUS USED", "RUNNING", "WAITING"]]
     for queue in room.queues:
         limit, used = queue.limit or {}, queue.used
-        of = f" of {_memory(limit)}" if limit.get("memory-mb") else ""
+        of = f" of {_memory_words(limit)}" if limit.get("memory-mb") else ""
         rows.append(
             [
                 queue.path if queue.state in (None, "RUNNING") else f"{queue.path} ({queue.state})",
                 queue.state or "-",
                 number(queue.share_percent, "{:.0f} %"),
-                f"{_memory(used)}{of}",
+                f"{_memory_words(used)}{of}",
                 str(used.get("vcores", 0)),
                 str(queue.running),
                 str(queue.waiting),
@@ -34,18 +34,23 @@ def room_lines(room: ClusterRoom, *, width: int | None = None) -> Iterator[str]:
     yield ""
     rows = [["LABEL", "NODES", "MEMORY FREE", "MOST ON ONE", "CPUS FREE", "GPUS FREE"]]
     for label in room.labels:
-        largest = _memory({"memory-mb": label.largest})
-        counts = [f"{_memory(label.free)} of {_memory(label.total)}", largest]
+        largest = _memory_words({"memory-mb": label.largest})
+        counts = [f"{_memory_words(label.free)} of {_memory_words(label.total)}", largest]
         shown = [label.label or "(none)", str(label.nodes), *counts]
-        rows.append([*shown, _cores(label.free, label.total), _devices(label.free, label.total)])
+        rows.append(
+            [*shown, _core_words(label.free, label.total), _device_words(label.free, label.total)]
+        )
     yield from columns(rows, width, optional=(4,))
     yield ""
     rows = [["NODE", "LABELS", "MEMORY FREE", "CPUS FREE", "GPUS FREE"]]
     nodes = sorted(room.nodes, key=lambda node: -node.free.get("memory-mb", 0))
     for node in nodes[:_MOST_NODES]:
-        amounts = [f"{_memory(node.free)} of {_memory(node.total)}", _cores(node.free, node.total)]
+        amounts = [
+            f"{_memory_words(node.free)} of {_memory_words(node.total)}",
+            _core_words(node.free, node.total),
+        ]
         shown = [node.host, ",".join(node.labels) or "-", *amounts]
-        rows.append([*shown, _devices(node.free, node.total)])
+        rows.append([*shown, _device_words(node.free, node.total)])
     yield from columns(rows, width, optional=(3,))
     if len(nodes) > _MOST_NODES:
         yield f"and {len(nodes) - _MOST_NODES} nodes with less"
@@ -54,15 +59,15 @@ def room_lines(room: ClusterRoom, *, width: int | None = None) -> Iterator[str]:
         yield f"{room.start.when.upper()}  {room.start.sentence}"
 
 
-def _memory(amounts: Mapping[str, int]) -> str:
+def _memory_words(amounts: Mapping[str, int]) -> str:
     return f"{amounts.get('memory-mb', 0) / 1024:.1f}Gi"
 
 
-def _cores(free: Mapping[str, int], total: Mapping[str, int]) -> str:
+def _core_words(free: Mapping[str, int], total: Mapping[str, int]) -> str:
     return f"{free.get('vcores', 0)} of {total.get('vcores', 0)}"
 
 
-def _devices(free: Mapping[str, int], total: Mapping[str, int]) -> str:
+def _device_words(free: Mapping[str, int], total: Mapping[str, int]) -> str:
     """Return the counted resources beside memory and cores; GPUs without YARN's name for them."""
     texts = []
     for name, count in total.items():

@@ -37,7 +37,7 @@ def columns(
     while _too_long(widths, indent, width) and max(widths.values()) > _LEAST:
         widths[max(widths, key=lambda at: widths[at])] -= 1
     for row in rows:
-        cells = (_cell(row[at], size, at in ids) for at, size in widths.items())
+        cells = (_cut_text(row[at], size, at in ids) for at, size in widths.items())
         yield indent + _GAP.join(cells).rstrip()
 
 
@@ -48,7 +48,7 @@ def _too_long(widths: Mapping[int, int], indent: str, width: int | None) -> bool
     )
 
 
-def _cell(text: str, size: int, keep_end: bool) -> str:
+def _cut_text(text: str, size: int, keep_end: bool) -> str:
     if len(text) <= size:
         return text.ljust(size)
     if keep_end:

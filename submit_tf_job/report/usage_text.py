@@ -99,14 +99,14 @@ def _task_row(task: TaskUse) -> list[str]:
     held = [gpu.memory_bytes for gpu in task.gpus if gpu.memory_bytes]
     return [
         task.task,
-        *(_cell(cpu, what, "{:.1f}".format) for what in ("now", "mean")),
-        *(_cell(memory, what, gib) for what in ("now", "mean", "peak")),
-        ", ".join(_cell(one, "mean", "{:.0f} %".format) for one in gpus) or "-",
-        ", ".join(_cell(one, "peak", gib) for one in held) or "-",
+        *(_amount_cell(cpu, what, "{:.1f}".format) for what in ("now", "mean")),
+        *(_amount_cell(memory, what, gib) for what in ("now", "mean", "peak")),
+        ", ".join(_amount_cell(one, "mean", "{:.0f} %".format) for one in gpus) or "-",
+        ", ".join(_amount_cell(one, "peak", gib) for one in held) or "-",
     ]
 
 
-def _cell(amount: Amounts | None, what: str, text: Callable[[float], str]) -> str:
+def _amount_cell(amount: Amounts | None, what: str, text: Callable[[float], str]) -> str:
     value = getattr(amount, what, None)
     return "-" if value is None else str(text(value))
 

@@ -108,7 +108,7 @@ def call(argv: Sequence[str]) -> str:
     return processes.call(argv, {"PATH": path_with_sbin(os.environ), "LANG": "C.UTF-8"})
 
 
-def _docker(engine: Engine, *words: str) -> str:
+def _docker_command(engine: Engine, *words: str) -> str:
     # A fixed environment and an explicit address: the user's DOCKER_HOST or context would select
     # another engine.
     return call(["docker", "-H", engine.host, "--config", str(engine.run / "cli"), *words])
@@ -190,16 +190,16 @@ def _make_run(engine: Engine) -> None:
 
 
 def _is_free(engine: Engine) -> bool:
-    return not any(route.overlaps(engine.block) for route in _routes() if route.prefixlen)
+    return not any(route.overlaps(engine.block) for route in _used_networks() if route.prefixlen)
 
 
-def _routes() -> Iterator[ipaddress.IPv4Network]:
-    for route in _ip("route", "show", "table", "all"):
+def _used_networks() -> Iterator[ipaddress.IPv4Network]:
+    for route in _ip_objects("route", "show", "table", "all"):
         with contextlib.suppress(ValueError):
             yield ipaddress.IPv4Network(route.get("dst", ""))
 
 
-def _ip(*words: str) -> list[dict[str, Any]]:
+def _ip_objects(*words: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = json.loads(call(["ip", "-json", "-4", *words]) or "[]")
     return rows
 
@@ -268,7 +268,7 @@ def server_version(engine: Engine) -> str:
     Raises:
         SandboxError: It does not respond.
     """
-    return _docker(engine, "version", "--format", "{{.Server.Version}}").strip()
+    return _docker_command(engine, "version", "--format", "{{.Server.Version}}").strip()
 
 
 def ensure_network(engine: Engine, name: str) -> None:
@@ -277,8 +277,8 @@ def ensure_network(engine: Engine, name: str) -> None:
     Raises:
         SandboxError: It cannot be created.
     """
-    if name not in _docker(engine, "network", "ls", "--format", "{{.Name}}").split():
-        _docker(engine, "network", "create", name)
+    if name not in _docker_command(engine, "network", "ls", "--format", "{{.Name}}").split():
+        _docker_command(engine, "network", "create", name)
 
 
 def bridge_problem(engine: Engine) -> str:
@@ -338,12 +338,14 @@ def _remove_containers(engine: Engine) -> None:
     without it, end the remaining processes.
     """
     with contextlib.suppress(SandboxError):
-        containers = _docker(engine, "ps", "--all", "--quiet", "--no-trunc").split()
+        containers = _docker_command(engine, "ps", "--all", "--quiet", "--no-trunc").split()
         if containers:
-            _docker(engine, "rm", "--force", "--volumes", *containers)
-        networks = _docker(engine, "network", "ls", "--quiet", "--filter", "type=custom").split()
+            _docker_command(engine, "rm", "--force", "--volumes", *containers)
+        networks = _docker_command(
+            engine, "network", "ls", "--quiet", "--filter", "type=custom"
+        ).split()
         if networks:
-            _docker(engine, "network", "rm", *networks)
+            _docker_command(engine, "network", "rm", *networks)
 
 
 def _has_bridge(identity: str) -> bool:
@@ -354,7 +356,7 @@ def _remove_bridges(identity: str) -> None:
     """Remove the bridge, and those of user networks, which have addresses of the same block."""
     blocks = {
         row["ifname"]: {_block_of(entry["local"]) for entry in row.get("addr_info", ())} - {None}
-        for row in _ip("address", "show")
+        for row in _ip_objects("address", "show")
     }
     own = blocks.get(identity, set())
     for name, its in blocks.items():

@@ -50,18 +50,18 @@ class ExecutorSettings:
         self.untrusted: list[str] = values["untrusted"]
         self.gpus: bool = values["gpus"]
         site = read_configuration(values["configuration"])
-        self.read_only = _words(site.get("docker.allowed.ro-mounts", ""))
-        self.writable = _words(site.get("docker.allowed.rw-mounts", ""))
+        self.read_only = _listed_words(site.get("docker.allowed.ro-mounts", ""))
+        self.writable = _listed_words(site.get("docker.allowed.rw-mounts", ""))
         self.retries = int(site.get("docker.inspect.max.retries", "10"))
 
 
 def read_configuration(path: str) -> dict[str, str]:
     """Parse container-executor.cfg: `key=value`, in any section."""
     lines = Path(path).read_text().splitlines()
-    return _pairs(line for line in lines if not line.lstrip().startswith("#"))
+    return _pairs_of_lines(line for line in lines if not line.lstrip().startswith("#"))
 
 
-def _pairs(lines: Iterable[str]) -> dict[str, str]:
+def _pairs_of_lines(lines: Iterable[str]) -> dict[str, str]:
     pairs = (line.strip().partition("=") for line in lines)
     return {key: value for key, sign, value in pairs if sign}
 
@@ -105,7 +105,7 @@ class Places:
 
     def __init__(self, settings: ExecutorSettings, run_as: str, user: str) -> None:
         self.settings = settings
-        self.uid, self.gid = _ids(run_as)
+        self.uid, self.gid = _user_and_group(run_as)
         self.user = user
 
     def make(self, path: str, mode: int) -> None:
@@ -144,7 +144,7 @@ class Places:
             os.fchmod(handle.fileno(), mode)
 
 
-def _ids(name: str) -> tuple[int, int]:
+def _user_and_group(name: str) -> tuple[int, int]:
     import pwd
 
     try:
@@ -159,7 +159,7 @@ def _ids(name: str) -> tuple[int, int]:
     return entry.pw_uid, entry.pw_gid
 
 
-def _write(path: str, text: str) -> None:
+def _write_atomically(path: str, text: str) -> None:
     """Write a file atomically, so that the NodeManager never reads a part of it."""
     part = f"{path}.tmp"
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700), "w") as handle:
@@ -237,7 +237,7 @@ def launch(places: Places, rest: list[str]) -> int:
         start_new_session=True,
         preexec_fn=enter_groups,
     )
-    _write(pid_file, str(script.pid))
+    _write_atomically(pid_file, str(script.pid))
     code = script.wait()
     return report(128 - code if code < 0 else code, pid_file)
 
@@ -248,7 +248,7 @@ def report(code: int, pid_file: str) -> int:
     22 and 24 make the NodeManager declare its node unhealthy until it is restarted, even if the
     task's program returned them, as with container-executor itself (seen on 3.4.2).
     """
-    _write(f"{pid_file}.exitcode", str(code))
+    _write_atomically(f"{pid_file}.exitcode", str(code))
     return code
 
 
@@ -274,10 +274,10 @@ def delete(settings: ExecutorSettings, rest: list[str]) -> int:
     """
     path, *bases = rest
     targets = [os.path.join(base, path) if path else base for base in bases] or [path]
-    return max([_delete(settings, target) for target in targets], default=OK)
+    return max([_delete_files(settings, target) for target in targets], default=OK)
 
 
-def _delete(settings: ExecutorSettings, target: str) -> int:
+def _delete_files(settings: ExecutorSettings, target: str) -> int:
     import shutil
 
     target = target.rstrip("/")
@@ -311,10 +311,10 @@ def read_command(path: str) -> dict[str, str]:
     lines = Path(path).read_text(errors="surrogateescape").splitlines()
     if lines[:1] != ["[docker-command-execution]"]:
         raise ExecutorRefused(NOT_BUILT, f"{path} is not a Docker command")
-    return _pairs(lines[1:])
+    return _pairs_of_lines(lines[1:])
 
 
-def _words(value: str) -> list[str]:
+def _listed_words(value: str) -> list[str]:
     return [word for word in value.split(",") if word]
 
 
@@ -372,9 +372,9 @@ def ports_of(docker: DockerCli, command: dict[str, str]) -> list[str]:
         raise ExecutorRefused(NOT_BUILT, f"{words.strip()}\n{what}")
     if out.strip() != "bridge":
         return []
-    return [word for port in _words(command.get("ports-mapping", "")) for word in ("-p", port)] or [
-        "-P"
-    ]
+    return [
+        word for port in _listed_words(command.get("ports-mapping", "")) for word in ("-p", port)
+    ] or ["-P"]
 
 
 def run_words(settings: ExecutorSettings, docker: DockerCli, command: dict[str, str]) -> list[str]:
@@ -392,7 +392,7 @@ def run_words(settings: ExecutorSettings, docker: DockerCli, command: dict[str, 
         check_allowed(settings)
         words += [
             word
-            for mount in _words(command.get("mounts", ""))
+            for mount in _listed_words(command.get("mounts", ""))
             for word in ("-v", check_mount(settings, mount))
         ]
     else:
@@ -406,12 +406,12 @@ def run_words(settings: ExecutorSettings, docker: DockerCli, command: dict[str, 
     words += [
         f"--{key}={value}"
         for key in LISTS
-        for value in _words(command.get(key, ""))
+        for value in _listed_words(command.get(key, ""))
         if trusted or key != "cap-add"
     ]
     # NVIDIA_VISIBLE_DEVICES, by the plug-in of GPUs
     words += ["--env-file", command["environ"]] if command.get("environ") else []
-    return [*words, image, *_words(command.get("launch-command", ""))]
+    return [*words, image, *_listed_words(command.get("launch-command", ""))]
 
 
 def launch_docker(places: Places, rest: list[str]) -> int:
@@ -451,7 +451,7 @@ def watch(docker: DockerCli, name: str, pid_file: str) -> int:
     if pid and pid != "0":
         # Until the NodeManager reads the PID, it reports no address and no host name, and cannot
         # check memory or kill.
-        _write(pid_file, pid)
+        _write_atomically(pid_file, pid)
     status, out, words = docker.call("wait", name)
     if status == 0:
         return int(out)

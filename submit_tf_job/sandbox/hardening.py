@@ -92,11 +92,13 @@ def make_kdc(state: SandboxState, environ: Mapping[str, str]) -> None:
     # The master key may be stored beside the database: both have the same readers.
     call([programs["kdb5_util"], "create", "-s", "-r", REALM, "-P", os.urandom(16).hex()], own)
     names = principals(state)
-    orders = "".join(_order(name, layout.keytab(name)) for name in names)
+    orders = "".join(_kadmin_lines(name, layout.keytab(name)) for name in names)
     if state.hdfs_host != "localhost":
         # Clients of WebHDFS request a ticket for the host that they call; one keytab has both
         # names.
-        orders += _order(service_of("HTTP", state.hdfs_host), layout.keytab(service_of("HTTP")))
+        orders += _kadmin_lines(
+            service_of("HTTP", state.hdfs_host), layout.keytab(service_of("HTTP"))
+        )
     call([programs["kadmin.local"], "-r", REALM], own, stdin=orders)
     absent = [principal for principal in names if not layout.keytab(principal).is_file()]
     if absent:
@@ -129,7 +131,7 @@ def kdc_argv(layout: Layout, marker: str) -> list[str]:
     return [KDC_MAIN, "-n", "-r", REALM, "-P", str(layout.kdc / "pid"), "--", marker]
 
 
-def _order(name: str, keytab: Path) -> str:
+def _kadmin_lines(name: str, keytab: Path) -> str:
     return f"addprinc -randkey {name}\nktadd -norandkey -k {keytab} {name}\n"
 
 
@@ -328,20 +330,20 @@ def rm_addresses(state: SandboxState) -> dict[str, str]:
     loopback: each has a separate configuration directory with `yarn.resourcemanager.ha.id`.
     """
     if not state.ha:
-        return {f"{_RM}.hostname": "localhost", **_addresses(state, "rm", "")}
+        return {f"{_RM}.hostname": "localhost", **_web_addresses(state, "rm", "")}
     return {
         f"{_RM}.ha.enabled": "true",
         f"{_RM}.cluster-id": "sandbox",
         f"{_RM}.ha.rm-ids": ",".join(RM_IDS.values()),
         **{f"{_RM}.hostname.{rm_id}": "localhost" for rm_id in RM_IDS.values()},
-        **_addresses(state, "rm", ".rm1"),
-        **_addresses(state, "rm2", ".rm2"),
+        **_web_addresses(state, "rm", ".rm1"),
+        **_web_addresses(state, "rm2", ".rm2"),
         "yarn.client.failover-sleep-base-ms": "200",
         "yarn.client.failover-sleep-max-ms": "1000",
     }
 
 
-def _addresses(state: SandboxState, rm: str, suffix: str) -> dict[str, str]:
+def _web_addresses(state: SandboxState, rm: str, suffix: str) -> dict[str, str]:
     ports = state.ports
     web = "webapp.https.address" if state.tls else "webapp.address"
     return {

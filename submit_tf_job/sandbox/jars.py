@@ -212,12 +212,12 @@ def ensure_jars(
         tarball = home / "service-dep.tar.gz"
     jars = JarSet(version, home / "jars", tarball)
     if not jars.directory.is_dir():
-        make = partial(_build, version, line, environ)
-        _fetch(f"Hadoop {version}", "100 MB", home, make, environ, progress)
+        make = partial(_build_jars, version, line, environ)
+        _fetch_directory(f"Hadoop {version}", "100 MB", home, make, environ, progress)
     return jars
 
 
-def _fetch(
+def _fetch_directory(
     what: str,
     size: str,
     home: Path,
@@ -251,7 +251,7 @@ def _find_maven(environ: Mapping[str, str]) -> str:
     return find_program("mvn", environ, why, hint)
 
 
-def _build(version: str, line: Line, environ: Mapping[str, str], work: Path) -> None:
+def _build_jars(version: str, line: Line, environ: Mapping[str, str], work: Path) -> None:
     (work / "pom.xml").write_text(_render_pom(version, line))
     jars = work / "jars"
     goal = ["-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
@@ -259,7 +259,7 @@ def _build(version: str, line: Line, environ: Mapping[str, str], work: Path) -> 
     for artifact in _SERVICES if line.services_alone else ():
         _copy_artifact(f"{_HADOOP}:{artifact}:{_SERVICES_VERSIONS[version]}", jars, environ)
     if not line.services_classpath:
-        _pack(jars, work / "service-dep.tar.gz")
+        _pack_tarball(jars, work / "service-dep.tar.gz")
 
 
 def _copy_artifact(artifact: str, directory: Path, environ: Mapping[str, str]) -> None:
@@ -281,7 +281,7 @@ def _run_maven(goal: list[str], directory: Path, environ: Mapping[str, str]) -> 
         )
 
 
-def _pack(jars: Path, target: Path) -> None:
+def _pack_tarball(jars: Path, target: Path) -> None:
     """Write the tarball of `yarn app -enableFastLaunch`; level 1, as jars are compressed."""
     with tarfile.open(target, "w:gz", compresslevel=1) as tar:
         for jar in sorted(jars.glob("*.jar")):
@@ -300,11 +300,11 @@ def _render_pom(version: str, line: Line) -> str:
     wanted += [Coordinate("org.slf4j", line.log_backend), *line.extra]
     template = resources.files("submit_tf_job.sandbox").joinpath("pom.xml.template").read_text()
     return template.replace("%HADOOP_VERSION%", escape(version)).replace(
-        "%DEPENDENCIES%", "\n".join(_dependency(c) for c in wanted)
+        "%DEPENDENCIES%", "\n".join(_dependency_xml(c) for c in wanted)
     )
 
 
-def _dependency(coordinate: Coordinate) -> str:
+def _dependency_xml(coordinate: Coordinate) -> str:
     parts = [
         f"<groupId>{coordinate.group}</groupId>",
         f"<artifactId>{coordinate.artifact}</artifactId>",
@@ -359,7 +359,7 @@ def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
     if line.services_classpath:
         return JarSet(version, target)
     tarball = target.parent / "service-dep.tar.gz"
-    _pack(target, tarball)
+    _pack_tarball(target, tarball)
     return JarSet(version, target, tarball)
 
 
@@ -403,7 +403,7 @@ def ensure_native(
         )
     home = cache_dir / f"native-{_NATIVE_VERSION}-{architecture}"
     make = partial(_fetch_native, architecture, environ)
-    _fetch(_LIBRARY, "32 MB", home, make, environ, progress)
+    _fetch_directory(_LIBRARY, "32 MB", home, make, environ, progress)
     return home
 
 

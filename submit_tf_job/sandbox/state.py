@@ -104,13 +104,13 @@ class SandboxOptions:
     def chosen(self) -> dict[str, Any]:
         """Return the options that were given, by name, as `SandboxState` has them."""
         given = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {name: _stored(value) for name, value in given.items() if value is not None}
+        return {name: _stored_value(value) for name, value in given.items() if value is not None}
 
 
-def _stored(value: object) -> object:
+def _stored_value(value: object) -> object:
     if isinstance(value, Path):
         return str(value.absolute())
-    return tuple(map(_stored, value)) if isinstance(value, tuple) else value
+    return tuple(map(_stored_value, value)) if isinstance(value, tuple) else value
 
 
 def check_name(name: str) -> None:

@@ -44,7 +44,7 @@ def require_gssapi() -> None:
         ) from None
 
 
-def _authorization(state: SandboxState, host: str) -> str:
+def _negotiate_header(state: SandboxState, host: str) -> str:
     """Return the Negotiate header for a request of the sandbox's user, who may do everything; the
     host, as the URL names it, is part of the server's principal.
     """
@@ -107,7 +107,7 @@ def send(
                 place.netloc, timeout=timeout_s, context=context
             )
         if state is not None and state.secure:
-            headers["Authorization"] = _authorization(state, place.hostname or "")
+            headers["Authorization"] = _negotiate_header(state, place.hostname or "")
         if body is not None:
             headers["Content-Type"] = "application/octet-stream"
             headers["Content-Length"] = str(os.fstat(body.fileno()).st_size)
@@ -140,7 +140,7 @@ def get_json(url: str, state: SandboxState) -> Mapping[str, Any]:
 # --- the directories of HDFS, made at the first start through WebHDFS, which needs no JVM ---
 
 
-def _directories(state: SandboxState) -> list[tuple[str, str, str | None]]:
+def _directories_to_make(state: SandboxState) -> list[tuple[str, str, str | None]]:
     """Return path, mode and owner of every directory to create, parents first.
 
     Every service AM writes below `<hadoop.tmp.dir>/.yarn/services` *in HDFS*. Otherwise the first
@@ -173,19 +173,19 @@ def prepare_hdfs(state: SandboxState) -> None:
     Raises:
         SandboxError: The NameNode returns an error.
     """
-    for path, mode, owner in _directories(state):
+    for path, mode, owner in _directories_to_make(state):
         _hdfs_put(state, path, {"op": "MKDIRS", "permission": mode})
         # MKDIRS does not change the mode of an existing directory, and applies the umask.
         _hdfs_put(state, path, {"op": "SETPERMISSION", "permission": mode})
         if owner:
             _hdfs_put(state, path, {"op": "SETOWNER", "owner": owner})
     if state.tarball:
-        _upload(
+        _upload_tarball(
             state, Path(state.tarball), f"/yarn-services/{state.hadoop_version}/service-dep.tar.gz"
         )
 
 
-def _upload(state: SandboxState, source: Path, target: str) -> None:
+def _upload_tarball(state: SandboxState, source: Path, target: str) -> None:
     """Write the tarball; the services API accepts it only if everyone can read it and enter its
     parents.
     """

@@ -158,17 +158,20 @@ def pickled_call(
     pickler = cloudpickle()
     with _own_modules_by_value(pickler):
         try:
-            return _dumps(pickler, (function, args, kwargs))
+            return _pickle_value(pickler, (function, args, kwargs))
         except Exception as error:
             name = getattr(function, "__name__", "the function")
-            what = _unpicklable(pickler, function, args, kwargs) or "something that it refers to"
+            what = (
+                _name_of_unpicklable(pickler, function, args, kwargs)
+                or "something that it refers to"
+            )
             raise UsageError(
                 f"{name} cannot be sent to the cluster: {what} cannot be pickled ({error})",
                 hint="Create it inside the function, or pass what it is made of as an argument.",
             ) from error
 
 
-def _dumps(pickler: Any, value: object) -> bytes:
+def _pickle_value(pickler: Any, value: object) -> bytes:
     """Pickle a value; code keeps the name of its file, so that tracebacks show its lines.
 
     cloudpickle 3.1.3 and later write `<dynamic-code>` in its place.
@@ -185,7 +188,7 @@ def _dumps(pickler: Any, value: object) -> bytes:
     return content.getvalue()
 
 
-def _unpicklable(
+def _name_of_unpicklable(
     pickler: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> str:
     """Return the first variable or argument that cannot be pickled, such as `its argument 1 of type
@@ -200,7 +203,7 @@ def _unpicklable(
     candidates += ((f"argument {name!r}", value) for name, value in kwargs.items())
     for what, value in candidates:
         try:
-            _dumps(pickler, value)
+            _pickle_value(pickler, value)
         except Exception:  # noqa: BLE001, PERF203 - as above, and a few values
             return f"its {what} of type {type(value).__qualname__}"
     return ""

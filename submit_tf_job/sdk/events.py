@@ -145,9 +145,9 @@ class EventLog:
 
     def lines(self, *events: Event) -> list[str]:
         """Return the lines for some events, without control characters."""
-        return [line for event in events for line in self._of(event)]
+        return [line for event in events for line in self._lines_of(event)]
 
-    def _of(self, event: Event) -> Iterable[str]:
+    def _lines_of(self, event: Event) -> Iterable[str]:
         from submit_tf_job.report.table import clean
 
         shown = event.job if isinstance(event, Status) else event

@@ -72,7 +72,7 @@ class JobHandle:
         return self.ref.application_id
 
     @property
-    def _cluster(self) -> Cluster:
+    def _connected_cluster(self) -> Cluster:
         return self.client.cluster
 
     @property
@@ -82,11 +82,11 @@ class JobHandle:
 
     def status(self) -> Status:
         """Return its current status; UNKNOWN if nothing of the run is left."""
-        return Status(status(self._cluster, self.ref))
+        return Status(status(self._connected_cluster, self.ref))
 
     def describe(self) -> Status:
         """Return its current status with its tasks and the attempts of its ApplicationMaster."""
-        return Status(describe(self._cluster, self.ref))
+        return Status(describe(self._connected_cluster, self.ref))
 
     def wait(
         self,
@@ -123,7 +123,7 @@ class JobHandle:
                 on_change(Status(event))
             last = key
 
-        return self._end_of(self._follow(timeout_s, until, explain=False), report)
+        return self._end_of(self._follow_events(timeout_s, until, explain=False), report)
 
     def events(
         self,
@@ -151,13 +151,13 @@ class JobHandle:
             DeadlinePassed: `timeout_s` passed; the job may still be running.
             ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
         """
-        for event in self._follow(timeout_s, output_every_s=output_every_s, explain=explain):
+        for event in self._follow_events(timeout_s, output_every_s=output_every_s, explain=explain):
             if isinstance(event, JobStatus):
                 yield Status(event)
             elif isinstance(event, End):
                 yield Status(event.status, event.cause)
             elif isinstance(event, Pause) and not pauses:
-                self._cluster.sleep(event.seconds)
+                self._connected_cluster.sleep(event.seconds)
             else:
                 yield event
 
@@ -179,8 +179,8 @@ class JobHandle:
 
         if not in_notebook():
             return self.show(timeout_s, print)
-        view = notebook_view(self._cluster, with_lines=lines)
-        ended = self._end_of(self._follow(timeout_s), view.take)
+        view = notebook_view(self._connected_cluster, with_lines=lines)
+        ended = self._end_of(self._follow_events(timeout_s), view.take)
         view.take(End(ended.job, ended.root_cause))
         return ended
 
@@ -208,7 +208,7 @@ class JobHandle:
             for line in lines.lines_of(event):
                 say(clean(line))
 
-        events = self._follow(
+        events = self._follow_events(
             timeout_s,
             output_every_s=OUTPUT_EVERY_S if output else None,
             tail=TAIL if self.submission is None or self.adopted else None,
@@ -218,7 +218,7 @@ class JobHandle:
         except KeyboardInterrupt:
             raise KeyboardInterrupt(lines.interrupted_message(self.name)) from None
 
-    def _follow(
+    def _follow_events(
         self,
         timeout_s: float | None,
         until: Callable[[Status], bool] | None = None,
@@ -226,7 +226,7 @@ class JobHandle:
     ) -> Iterator[Followed]:
         """Yield the events of the job; this is the handle of the next run once that has come."""
         for event in follow(
-            self._cluster,
+            self._connected_cluster,
             self.ref,
             self.planned,
             own=self.own,
@@ -240,7 +240,7 @@ class JobHandle:
             yield event
 
     def _end_of(self, events: Iterator[Followed], show: Callable[[Followed], None]) -> Status:
-        end = until_end(events, self._cluster.sleep, show)
+        end = until_end(events, self._connected_cluster.sleep, show)
         return Status(end.status, end.cause)
 
     def result(self, timeout_s: float | None = None) -> Status:
@@ -293,7 +293,7 @@ class JobHandle:
         if isinstance(files, str):
             raise UsageError(f"files: expected a list, found {files!r}", hint=f"write [{files!r}]")
         reading = logs(
-            self._cluster,
+            self._connected_cluster,
             self.ref,
             task,
             follow=follow,
@@ -317,7 +317,7 @@ class JobHandle:
         Example:
             >>> handle.usage().used.roles["worker"].memory_bytes.peak.most
         """
-        return usage_of(self._cluster, self.ref)
+        return usage_of(self._connected_cluster, self.ref)
 
     def stacks(self, task: str | None = None) -> JobStacks:
         """Return where the Python processes of its running tasks stand, one that differs first.
@@ -330,7 +330,7 @@ class JobHandle:
             Refused: Its commands do not run, or Hadoop is older than 3.3.
             DeadlinePassed: The deciding task has not answered within a minute.
         """
-        return take_stacks(self._cluster, self.ref, task)
+        return take_stacks(self._connected_cluster, self.ref, task)
 
     @property
     def page(self) -> str:
@@ -342,7 +342,7 @@ class JobHandle:
         """Return what a browser can show of the job while it runs: its logs, and what tasks serve
         (`ports` of the job spec).
         """
-        return all_links(self._cluster, self.ref)
+        return all_links(self._connected_cluster, self.ref)
 
     def why_pending(self, seen: Status | None = None) -> tuple[Cause, ...]:
         """Return why the job waits, the most important cause first; () if it does not wait.
@@ -351,7 +351,7 @@ class JobHandle:
             seen: Its status, if that was read just now.
         """
         job = (seen or self.status()).job
-        return why_pending(self._cluster, job) if is_waiting(job) else ()
+        return why_pending(self._connected_cluster, job) if is_waiting(job) else ()
 
     def why_failed(self, seen: Status | None = None) -> Cause | None:
         """Return the first cause of the job's failure; None if it did not fail.
@@ -359,7 +359,7 @@ class JobHandle:
         Args:
             seen: Its last status, if that was read already.
         """
-        return why_failed(self._cluster, (seen or self.status()).job)
+        return why_failed(self._connected_cluster, (seen or self.status()).job)
 
     def why(self) -> Why:
         """Return why the job waits or failed, and what is new since a run of it succeeded.
@@ -371,7 +371,7 @@ class JobHandle:
         Example:
             >>> handle.why().since_success.changes  # doctest: +SKIP
         """
-        return explain(self._cluster, status(self._cluster, self.ref))
+        return explain(self._connected_cluster, status(self._connected_cluster, self.ref))
 
     def stop(self, *, wait: bool = True, grace_s: float | None = None) -> Status:
         """Stop the job, and by default wait until it is over; do nothing if it is over.
@@ -381,7 +381,7 @@ class JobHandle:
             grace_s: Seconds for the tasks to save and end before YARN stops the job; None for
                 `stop_grace` of its spec, which applies only with `wait`.
         """
-        return Status(stop(self._cluster, self.ref, wait=wait, grace_s=grace_s))
+        return Status(stop(self._connected_cluster, self.ref, wait=wait, grace_s=grace_s))
 
     def release(self) -> Status:
         """End the hold of the container in which the job failed (`hold_on_failure`).
@@ -389,7 +389,7 @@ class JobHandle:
         Raises:
             Refused: No container of the job is held.
         """
-        return Status(release(self._cluster, self.ref))
+        return Status(release(self._connected_cluster, self.ref))
 
     def scale(self, role: str, count: int, *, wait: bool = True) -> Change:
         """Change the number of tasks of a sidecar or an elastic role while the job runs.
@@ -403,11 +403,11 @@ class JobHandle:
             UsageError: The role cannot be scaled, or not to that number.
             Refused: The job does not run, or another command has scaled the role meanwhile.
         """
-        return scale(self._cluster, self.application_id, role, count, wait=wait)
+        return scale(self._connected_cluster, self.application_id, role, count, wait=wait)
 
     def delete(self, *, force: bool = False) -> bool:
         """Delete the run, with `force` also while it lives; return whether it existed."""
-        return bool(delete(self._cluster, self.run, force=force))
+        return bool(delete(self._connected_cluster, self.run, force=force))
 
 
 class Lines(Iterator["LogLine"]):

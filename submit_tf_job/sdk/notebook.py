@@ -39,12 +39,12 @@ def notebook_view(cluster: Cluster, *, with_lines: bool) -> JobView:
         with_lines: Whether to show the last log line of each task.
     """
     display: Any = import_module("IPython.display").display
-    handle = display(_bundle(["looking …"]), raw=True, display_id=True)
+    handle = display(_escaped_lines(["looking …"]), raw=True, display_id=True)
 
     def show(view: JobView) -> None:
         metric = view.usage and view.usage.main_metric
         curve = curve_svg(metric) if metric else ""
-        handle.update(_bundle(list(view.draw(_WIDTH, _HEIGHT)), curve), raw=True)
+        handle.update(_escaped_lines(list(view.draw(_WIDTH, _HEIGHT)), curve), raw=True)
 
     return JobView(
         cluster,
@@ -55,7 +55,7 @@ def notebook_view(cluster: Cluster, *, with_lines: bool) -> JobView:
     )
 
 
-def _bundle(lines: list[str], curve: str = "") -> dict[str, str]:
+def _escaped_lines(lines: list[str], curve: str = "") -> dict[str, str]:
     """Return lines for a notebook, escaped, because logs and servers may contain HTML, and a curve
     below them.
     """

@@ -175,20 +175,20 @@ class _JsonReader:
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def document(self) -> Node:
-        node = self._value(1)
+        node = self._read_value(1)
         self._skip_blanks()
         if self._at < len(self._text):
-            raise self._error("more text after the end of the JSON document")
+            raise self._error_here("more text after the end of the JSON document")
         return node
 
-    def _value(self, depth: int) -> Node:
+    def _read_value(self, depth: int) -> Node:
         self._skip_blanks()
         self._count += 1
         if self._count > MAX_NODES:
-            raise self._error(f"more than {MAX_NODES} values")
+            raise self._error_here(f"more than {MAX_NODES} values")
         if depth > MAX_DEPTH:
-            raise self._error(f"nested more than {MAX_DEPTH} levels deep")
-        place, char = self._place(), self._next_char()
+            raise self._error_here(f"nested more than {MAX_DEPTH} levels deep")
+        place, char = self._place_here(), self._next_char()
         if char == "{":
             return self._read_table(place, depth)
         if char == "[":
@@ -200,7 +200,7 @@ class _JsonReader:
     def _read_word(self, place: Location) -> Scalar:
         word = _WORD.match(self._text, self._at)
         if not word:
-            raise self._error(
+            raise self._error_here(
                 "the text ends too early"
                 if not self._next_char()
                 else f"a value is missing before {clip(self._next_char())}"
@@ -208,7 +208,7 @@ class _JsonReader:
         said = word.group()
         number = _NUMBER.fullmatch(said)
         if said not in _WORDS and not number:
-            raise self._error(f'{clip(said)} is not JSON; text stands in "double quotes"')
+            raise self._error_here(f'{clip(said)} is not JSON; text stands in "double quotes"')
         self._at = word.end()
         if number:
             return Scalar(
@@ -221,7 +221,7 @@ class _JsonReader:
     def _read_list(self, place: Location, depth: int) -> Items:
         items: list[Node] = []
         while self._has_more("]", first=not items):
-            items.append(self._value(depth + 1))
+            items.append(self._read_value(depth + 1))
         return Items(tuple(items), place)
 
     def _read_table(self, place: Location, depth: int) -> Table:
@@ -230,13 +230,13 @@ class _JsonReader:
         while self._has_more("}", first=first):
             first = False
             if self._next_char() != '"':
-                raise self._error('a key stands in "double quotes"')
-            at, key = self._place(), self._read_string()
+                raise self._error_here('a key stands in "double quotes"')
+            at, key = self._place_here(), self._read_string()
             self._skip_blanks()
             if self._next_char() != ":":
-                raise self._error(f"a ':' belongs after the key {clip(key)}")
+                raise self._error_here(f"a ':' belongs after the key {clip(key)}")
             self._at += 1
-            entry = Pair(key, at, self._value(depth + 1))
+            entry = Pair(key, at, self._read_value(depth + 1))
             if key in entries:
                 self._notes.problem(
                     at,
@@ -257,11 +257,11 @@ class _JsonReader:
             return False
         if not first:
             if self._next_char() != ",":
-                raise self._error(f"a ',' or '{closing}' belongs here")
+                raise self._error_here(f"a ',' or '{closing}' belongs here")
             self._at += 1
             self._skip_blanks()
             if self._next_char() == closing:
-                raise self._error(f"a ',' before '{closing}'; JSON allows none")
+                raise self._error_here(f"a ',' before '{closing}'; JSON allows none")
         return True
 
     def _read_string(self) -> str:
@@ -270,7 +270,7 @@ class _JsonReader:
         except json.JSONDecodeError as error:
             if not error.msg.startswith("Unterminated"):
                 self._at = error.pos
-            raise self._error(
+            raise self._error_here(
                 next(ours for begins, ours in _STRING_ERRORS if error.msg.startswith(begins))
             ) from None
         return str(text)
@@ -279,17 +279,17 @@ class _JsonReader:
         blank = _BLANK.match(self._text, self._at)
         self._at = blank.end() if blank else self._at
         if _COMMENT.match(self._text, self._at):
-            raise self._error("JSON has no comments; take it out, or name the file .yaml")
+            raise self._error_here("JSON has no comments; take it out, or name the file .yaml")
 
     def _next_char(self) -> str:
         return self._text[self._at : self._at + 1]
 
-    def _place(self) -> Location:
+    def _place_here(self) -> Location:
         line = bisect_right(self._lines, self._at)
         return Location(self._notes.source, line, self._at - self._lines[line - 1] + 1)
 
-    def _error(self, message: str) -> Unreadable:
-        return Unreadable(self._place(), message)
+    def _error_here(self, message: str) -> Unreadable:
+        return Unreadable(self._place_here(), message)
 
 
 # --- a Hadoop configuration (XML): property name → text ---

@@ -167,7 +167,7 @@ class _Composer:
         """Return one node, and the number of levels in it."""
         import yaml
 
-        place = self._place(event)
+        place = self._place_of(event)
         self._count_nodes(place, 1, depth)
         if isinstance(event, yaml.AliasEvent):
             return self._resolve_alias(event, place, depth)
@@ -198,7 +198,7 @@ class _Composer:
             ), 1
         if isinstance(event, yaml.SequenceStartEvent):
             return self._compose_items(place, depth)
-        return self._table(place, depth)
+        return self._compose_table(place, depth)
 
     def _compose_items(self, place: Location, depth: int) -> tuple[Node, int]:
         import yaml
@@ -211,7 +211,7 @@ class _Composer:
             deepest = max(deepest, levels)
         return Items(tuple(items), place), deepest + 1
 
-    def _table(self, place: Location, depth: int) -> tuple[Node, int]:
+    def _compose_table(self, place: Location, depth: int) -> tuple[Node, int]:
         import yaml
 
         entries: dict[str, Pair] = {}
@@ -240,7 +240,7 @@ class _Composer:
     def _compose_key(self, event: Any, depth: int) -> tuple[str, Location]:
         import yaml
 
-        place = self._place(event)
+        place = self._place_of(event)
         at = event.start_mark.index
         if self._text[at - 1 : at + 1] == "{{":
             raise Unreadable(
@@ -282,7 +282,7 @@ class _Composer:
         if depth > MAX_DEPTH:
             raise Unreadable(place, f"nested more than {MAX_DEPTH} levels deep")
 
-    def _place(self, event: Any) -> Location:
+    def _place_of(self, event: Any) -> Location:
         mark = event.start_mark
         return self._fixed or Location(self._notes.source, mark.line + 1, mark.column + 1)
 

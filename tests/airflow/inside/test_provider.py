@@ -338,7 +338,7 @@ def test_job_file_is_rendered_with_its_directory(hook: FakeHook, tmp_path: Path)
         "files: [train.py]\nroles:\n  worker: {memory: 128Mi}\n"
     )
     task = operator(job=str(tmp_path / "job.yaml"))
-    plan = task._plan({**context(), "day": "2026-01-01"}, RUN)
+    plan = task._make_plan({**context(), "day": "2026-01-01"}, RUN)
     assert "python3 train.py 2026-01-01" in plan.body
     assert plan.job.name == RUN.job_name()
 
