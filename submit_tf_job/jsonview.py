@@ -78,8 +78,10 @@ class Json:
 
     @classmethod
     def of(cls, value: Any, /, **given: Any) -> Self:
-        """Return the object of a value: its fields are given here, or the value's attributes of the
-        same names; a moment `x_at` is the value's `x_ms`.
+        """Return the JSON object that shows a value.
+
+        Each field has the given value, else that of the value's attribute with the same name; a
+        field `x_at` has the attribute `x_ms` as a date and time.
         """
         names = [item.name for item in fields(cls) if item.default is MISSING]
         own = {
@@ -294,7 +296,7 @@ class ComparisonJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterRoomJson(Json):
-    """What is free where."""
+    """The free capacity of a cluster."""
 
     kind: str = "ClusterRoom"
     format: Literal[1] = FORMAT_VERSION

@@ -51,8 +51,8 @@ def pace_key(status: JobStatus) -> tuple[object, ...]:
 
 
 def line_key(status: JobStatus) -> tuple[object, ...]:
-    """Return a key that changes with the job's state, with that in its report, and when a training
-    stands still or moves again.
+    """Return a key that changes with the job's state, with the state in the job's report, and when
+    a training stops making progress or makes progress again.
     """
     report = status.report
     return status.state, report and report.state, bool(report and report.standstill)

@@ -24,7 +24,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "list": ("many_jobs", "List jobs, the newest first."),
         "history": ("many_jobs", "List runs, beyond what the ResourceManager remembers."),
         "compare": ("compare", "Compare runs: what differs, metrics, memory, outputs."),
-        "top": ("compare", "Show what is free where, and whether a job would start now."),
+        "top": ("compare", "Show the free capacity, and whether a job would start now."),
         "status": ("one_job", "Show the state of a job."),
         "why": ("one_job", "Show why a job waits or failed, and what is new."),
         "describe": ("one_job", "Show a job in detail: tasks, limits, links, last events."),

@@ -1,4 +1,4 @@
-"""Commands compare and top: runs side by side, and what is free where."""
+"""Commands compare and top: runs side by side, and the free capacity."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compare(
         str | None, typer.Option("--sort", metavar="METRIC", help="The best run first.")
     ] = None,
 ) -> None:
-    """Compare runs: what differs in what they were given, and what came of it.
+    """Compare runs: what differs in what they were given, and their results.
 
     One row for each run, by its record: exactly those keys, arguments, variables, files and
     packages that differ, the last value of each metric (and the best, where it was another), the
@@ -71,7 +71,7 @@ def top(
     name: NameOption = None,
     dialect: FromOption = None,
 ) -> None:
-    """Show what is free where: queues, node labels, nodes; and whether a job would start now.
+    """Show the free capacity of queues, node labels and nodes; and whether a job would start now.
 
     Four requests, for any number of jobs and nodes; nothing is submitted.
 

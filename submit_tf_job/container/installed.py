@@ -90,7 +90,9 @@ def uses_legacy(env: Mapping[str, str]) -> bool:
 
 
 def has_keras_3(found: Mapping[str, str]) -> bool:
-    """Return whether tf.keras is Keras 3, unless `TF_USE_LEGACY_KERAS` is set: from 2.16 on."""
+    """Return whether tf.keras is Keras 3 where `TF_USE_LEGACY_KERAS` is not set (from TensorFlow
+    2.16 on).
+    """
     recent = _numbers(found.get("tensorflow", "")) >= (2, 16)
     return recent and _numbers(found.get("keras", "")) >= (3,)
 

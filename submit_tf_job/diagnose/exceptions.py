@@ -390,8 +390,8 @@ def _raised_with_message(
     frames: list[Frame],
     indent: int = 0,
 ) -> tuple[list[Raised], int]:
-    """Return an exception with its whole message; before it the exception that its message
-    quotes.
+    """Return the exception that starts at line `at`, with its whole message, and the index of the
+    line after it. If the message quotes another exception, that one comes first.
     """
     is_of_script = at + 1 < len(lines) and lines[at + 1].text.startswith(_TORCH_SCRIPT)
     is_open = is_of_script or bool(_OPEN.search(words.strip()))
@@ -665,7 +665,7 @@ def _of_language(groups: dict[str, str | None], held: list[str]) -> tuple[Raised
 
 
 def bare_exception(line: OutputLine) -> Raised | None:
-    """Return the exception of a line that stands alone, as with `sys.tracebacklimit = 0`."""
+    """Return the exception in a line that has no traceback, as with `sys.tracebacklimit = 0`."""
     found = _BARE.match(line.text) if not line.level else None
     return Raised(found["name"], found["words"] or "") if found else None
 

@@ -174,7 +174,9 @@ def _shortage_of_queue(
 
 
 def _start_that_waits(why: str, labels: set[str], state: ClusterState) -> JobStart:
-    """Return that a job waits, and when the first of the jobs ends that hold what it waits for."""
+    """Return the start of a job that waits, with the time until enough may be free: the least
+    remaining lifetime of the jobs that hold what it waits for.
+    """
     left = [
         limit.remaining_s
         for app in state.apps

@@ -331,7 +331,7 @@ class Clusters:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def check_callers(self, names: Iterable[str]) -> None:
-        """Refuse callers as whom the gateway cannot act.
+        """Refuse callers for whom the gateway cannot act.
 
         Raises:
             SettingsError: The gateway's way of authentication does not support proxy users.

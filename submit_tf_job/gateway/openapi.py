@@ -140,14 +140,14 @@ COMPARISON = _route_arguments(
 )
 TOP = _route_arguments(
     "get_room",
-    "What is free where",
+    "Free capacity",
     s200=_json_response("The room.", "ClusterRoom"),
     s304=_UNCHANGED,
 )
 ROOM_FOR_JOB = {
     **_route_arguments(
         "get_room_for_job",
-        "What is free where, and whether a job would start now",
+        "Free capacity, and whether a job would start now",
         s200=_json_response("The room, with `start` of the job.", "ClusterRoom"),
     ),
     "openapi_extra": SUBMIT["openapi_extra"],

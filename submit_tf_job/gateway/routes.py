@@ -307,14 +307,14 @@ async def comparison(
         Query(min_length=1, max_length=200, description="A metric: the best run first."),
     ] = None,
 ) -> Response:
-    """Compare the caller's runs: what differs in what they were given, and what came of it."""
+    """Compare the caller's runs: what differs in what they were given, and their results."""
     found = await caller.with_client(lambda client: client.compare(*run, sort=sort))
     return caller.json(comparison_object(found))
 
 
 @router.get("/top", tags=["about"], **openapi.TOP)
 async def top(caller: Caller) -> Response:
-    """Return what is free where: queues, node labels, nodes."""
+    """Return the free capacity of queues, node labels and nodes."""
     return caller.json(room_object(await caller.with_client(lambda client: client.top())))
 
 
@@ -326,7 +326,7 @@ async def top_for_job(
         Query(description="Format of a job file of another system; by default recognised."),
     ] = None,
 ) -> Response:
-    """Return what is free where, and whether a job would start now; nothing is submitted."""
+    """Return the free capacity, and whether a job would start now; nothing is submitted."""
     gateway = caller.gateway
     async with submission.received(caller.request, gateway, caller.user) as sent:
 

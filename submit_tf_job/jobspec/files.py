@@ -230,8 +230,10 @@ class Shipper:
 
     @contextmanager
     def _open_file(self, path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-        """Open a file; whatever reads a file of a job spec does so here, or reads it again
-        unchanged (`opened_again`).
+        """Open a file that the job spec names.
+
+        This is the only place that opens one for the first time; `opened_again` opens it later,
+        and checks that it is unchanged.
 
         Raises:
             CannotShip: It is not a file.

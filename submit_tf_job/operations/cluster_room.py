@@ -1,4 +1,4 @@
-"""Read what is free where, and whether a job would start now."""
+"""Read the free capacity, and whether a job would start now."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def read_room(cluster: Cluster, job: Job | None = None) -> ClusterRoom:
-    """Return what is free where: queues, labels and nodes; and of a job whether it would start now,
-    or what it would wait for.
+    """Return the free capacity of queues, labels and nodes; and whether a job would start now, or
+    what it would wait for.
 
     It takes four requests, for any number of jobs and nodes.
 

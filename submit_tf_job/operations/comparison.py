@@ -1,4 +1,4 @@
-"""Compare runs by their records: what differs in what they were given, and what came of it."""
+"""Compare runs by their records: what differs in what they were given, and their results."""
 
 from __future__ import annotations
 

@@ -135,8 +135,8 @@ def runs_of(planned: Plan) -> frozenset[str]:
 
 
 def _of_first(planned: Plan, run: str) -> Resubmission | None:
-    """Return a resubmission with number 0 if a run is a first submission; None if it may be a later
-    one.
+    """Return a resubmission with number 0 if a run was not submitted again by `retries.memory`;
+    None if it may have been.
     """
     is_first = any(run == planned.run_of(number) for number in range(FIRST_RUNS))
     return Resubmission() if is_first else None

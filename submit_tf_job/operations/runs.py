@@ -226,11 +226,11 @@ def ended_runs(cluster: Cluster, job: str) -> tuple[str, ...]:
 
 
 def _end_ms(cluster: Cluster, run: str, found: StoredRun | None) -> int | None:
-    """Return when a stored run has ended, 0 if that is not known; None while an application of it
-    lives, or can begin.
+    """Return when a stored run has ended, 0 if that is not known; None while an application of the
+    run lives, or may still start.
 
     Raises:
-        NameTaken: It may be being submitted at this moment.
+        NameTaken: Another client may be submitting the run at this moment.
     """
     from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S
 

@@ -408,7 +408,7 @@ class _Service:
 
     @property
     def _wait_s(self) -> int:
-        """How long an ApplicationMaster waits for the container of the marked component."""
+        """Seconds for which an ApplicationMaster waits for the container whose end ends the job."""
         return int(self.job.start_timeout_s) + SPARE_START_S
 
     def _config_file(self, file: File) -> ConfigFile:

@@ -59,8 +59,8 @@ def package_of(name: str) -> ModuleType:
 
 
 def compat() -> None:
-    """Load what tasks use of `submit_tf_job.compat`, in images without the package under the names
-    of all its modules.
+    """Load the functions of `submit_tf_job.compat` that tasks call. In an image without the
+    package, make its modules, so that the program's imports work.
     """
     package = "submit_tf_job.compat"
     missing = importlib.util.find_spec("submit_tf_job") is None

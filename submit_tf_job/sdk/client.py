@@ -535,7 +535,7 @@ class Client:
         return run_history(self.cluster, job, limit)
 
     def compare(self, *names: str, sort: str | None = None) -> ComparedRuns:
-        """Compare runs by their records: what differs in what they were given, and what came of it;
+        """Compare runs by their records: what differs in what they were given, and their results;
         a notebook shows them as a table.
 
         Args:
@@ -569,7 +569,7 @@ class Client:
         name: str | None = None,
         dialect: str | None = None,
     ) -> ClusterRoom:
-        """Return what is free where: queues, node labels, nodes; and whether a job would start now.
+        """Return the free capacity of queues, labels and nodes; and whether a job would start now.
 
         Args:
             spec: A job, as for `load`; `start` of the result is about it. None for no job.

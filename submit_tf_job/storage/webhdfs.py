@@ -187,9 +187,10 @@ def _spnego_options() -> dict[str, Any]:
 
 
 def _pieces_to_the_end(pieces: Iterable[bytes], broken: list[Exception]) -> Iterator[bytes]:
-    """Yield the pieces, and end the upload normally if they raise an error, which goes to `broken`.
+    """Yield the pieces of an upload. If they raise an error, add it to `broken` and end the upload
+    as if it were complete.
 
-    A DataNode would create the file of an aborted upload after it was removed.
+    If the upload were aborted, the DataNode would create the file after the caller has removed it.
     """
     try:
         yield from pieces

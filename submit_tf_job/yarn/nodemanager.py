@@ -310,7 +310,9 @@ class NodeManagers:
         return f"{self._client.node_scheme}://{node_http}"
 
     def _node_addresses(self, wanted: str, deadline: Deadline) -> frozenset[str]:
-        """Return the nodes' addresses; request them again if old, or without the wanted one."""
+        """Return the nodes' addresses. Request them again if they are old, or if the wanted address
+        is not one of them.
+        """
         now = self._client.clock()
         fresh = self._known_at is not None and now - self._known_at < NODES_KEPT_S
         if not fresh or (wanted.lower() not in self._known and now != self._known_at):

@@ -1,4 +1,4 @@
-"""`top`: what is free where, and whether a job would start now; random clusters are compared with
+"""`top`: the free capacity, and whether a job would start now; random clusters are compared with
 every distribution of its containers over nodes.
 """
 

@@ -81,9 +81,8 @@ class Generations:
         return kind in self.on or kind == contract.REASON_STALLED  # `stall_timeout` asked for it
 
     def repeats(self, cause: Mapping[str, Any], step: float | None) -> bool:
-        """Return whether the program failed in the former generation in the same way, and step.
-
-        A container may be lost twice at the same step by chance.
+        """Return whether the program failed in the former generation in the same way, at the same
+        step; False for a lost container, which may be lost twice at the same step by chance.
         """
         past = [entry for entry in self.past if entry["reason"] not in contract.RESIZED]
         if not past or step is None or kind_of(cause) == contract.RETRY_LOST:
