@@ -14,7 +14,7 @@ ROWS: tuple[tuple[str, str, str, bool], ...] = (
     ("process-killed", "a process that the program had started was killed: a worker of a data loader or a pool, a process of `mp.spawn`", "more `memory`, or fewer of them", True),  # noqa: E501
     ("gpu-out-of-memory", "TensorFlow found no memory on the GPU", "a smaller batch or model; TF_FORCE_GPU_ALLOW_GROWTH where a GPU is shared", True),  # noqa: E501
     ("shared-memory", "/dev/shm is full: Docker gives 64 MB", "threads instead of processes for reading data", True),  # noqa: E501, S108
-    ("disk-full", "no space left on the node's disk", "write less, or to HDFS", True),
+    ("disk-full", "no space left on the node's disk, or a quota of it used up", "write less, or to HDFS", True),  # noqa: E501
     ("too-many-files, too-many-threads", "more open files, threads or processes than a user or a container may have", "close files; fewer workers; OMP_NUM_THREADS", True),  # noqa: E501
     ("hardware-error", "a device or a file system of the node failed: ECC, input/output errors", "submit again; the administrator", True),  # noqa: E501
     ("hdfs-quota", "the HDFS directory's quota is used up", "delete, or ask for more", True),
@@ -29,7 +29,7 @@ ROWS: tuple[tuple[str, str, str, bool], ...] = (
     ("input-failed", "a download failed before the command started; the sentence names the path and the file system's own words", "rights, the image's libraries, the Hadoop configuration in the container: [data.md](data.md#file-systems)", True),  # noqa: E501
     ("output-failed", "the command succeeded, and what it left could not be stored", "space, rights, or an existing output: [data.md](data.md#outputs)", True),  # noqa: E501
     ("kerberos-login", "a login from the keytab failed, in a task or in the ApplicationMaster; the KDC's own words", "the principal's latest keytab; a krb5.conf that names the KDC", True),  # noqa: E501
-    ("hdfs-unreachable", "the NameNode was not reached", "`hadoop: {conf: inline}`; the network between containers and HDFS", True),  # noqa: E501
+    ("hdfs-unreachable", "the NameNode was not reached, or is on standby", "`hadoop: {conf: inline}`; the network between containers and HDFS", True),  # noqa: E501
     ("workdir-missing", "the directory that `workdir` names does not exist in the task", "`workdir` is below the task's working directory, or an absolute path of the container", False),  # noqa: E501
     ("name-not-found", "a host name does not resolve", "Registry DNS, `dns.server`", True),
     ("host-unreachable", "a host that is no task of the job was not reached: a download from the internet, mostly", "`files` or `inputs` instead; https_proxy in `env`", True),  # noqa: E501
@@ -56,7 +56,7 @@ ROWS: tuple[tuple[str, str, str, bool], ...] = (
     ("nccl-failed", "NCCL could not exchange data between GPUs", "`NCCL_DEBUG=INFO`, `NCCL_SOCKET_IFNAME`", True),  # noqa: E501
     ("keras-3", "Keras 3 does not train under the strategy", "tf_keras with `keras: legacy`, or [other ways](frameworks.md#keras-3)", False),  # noqa: E501
     ("tensorflow-1", "the program is written for TensorFlow 1", "an image with TensorFlow 1.15, or `tf.compat.v1`", False),  # noqa: E501
-    ("tensorflow-missing, module-missing", "a Python module is not there", "install it in the image, or ship it under `files`", False),  # noqa: E501
+    ("tensorflow-missing, module-missing", "a module of Python, or of another language, is not there", "install it in the image, or ship it under `files`", False),  # noqa: E501
     ("name-not-in-module", "a module lacks what the program imports or calls: it has another version", "the version that the program was written for", False),  # noqa: E501
     ("versions-differ", "libraries that do not fit one another: undefined symbols, an older C library, another NumPy", "install them together; pip check", False),  # noqa: E501
     ("library-missing", "a shared library is not there", "install it in the image", False),
@@ -71,7 +71,7 @@ ROWS: tuple[tuple[str, str, str, bool], ...] = (
     ("not-executable", "126: the command may not be executed", "its mode, or its interpreter in front", False),  # noqa: E501
     ("arguments-too-long", "the environment or command is too long to start a process", "a file under `files`", False),  # noqa: E501
     ("python-missing", "the image has no Python for the bootstrap", "another image, or `python`", False),  # noqa: E501
-    ("python-exception", "any other Python exception ended the program", "the exception and its place", True),  # noqa: E501
+    ("python-exception", "any other exception ended the program, of Python or of another language", "the exception and its place", True),  # noqa: E501
     ("crashed, aborted", "native code crashed (139, 135, 136 and [others](job-spec.md#retries-of-the-whole-training)), or gave itself up (134)", "PYTHONFAULTHANDLER=1 in `env`", True),  # noqa: E501
     ("exited", "any other exit status", "the last lines", True),
     ("bootstrap-error", "the bootstrap could not run", "its last lines", True),

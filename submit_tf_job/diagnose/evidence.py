@@ -24,7 +24,14 @@ from submit_tf_job.diagnose.exceptions import (
 from submit_tf_job.diagnose.last_words import LastWords, is_trailer, last_words
 from submit_tf_job.diagnose.output import OutputLine, of_process, read_lines, without_workdir
 from submit_tf_job.diagnose.outside import by_status, more_memory
-from submit_tf_job.diagnose.patterns import GPU_MEMORY_HINT, LINES, PROGRAM, recognise
+from submit_tf_job.diagnose.patterns import (
+    GPU_MEMORY_HINT,
+    LINES,
+    PROGRAM,
+    hint_of,
+    of_libhdfs,
+    recognise,
+)
 
 _QUOTED = 12  # lines of evidence
 _AROUND = 30
@@ -188,6 +195,8 @@ def _usable_exceptions(output: _Output, rank: str) -> list[tuple[Block, Sequence
     launcher names it, without those of launchers.
     """
     found = [one for one in output.blocks if not one[0].is_ignored and one[0].root.name]
+    if any(of_libhdfs(block.last.text) for block, _ in found):
+        found = [one for one in found if one[0].is_python]  # Java's are what libhdfs printed of it
     own = [one for one in found if one[0].last.short_name not in OF_LAUNCHER]
     if own:
         found = own
@@ -329,12 +338,10 @@ def _of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: boo
             words = f"{words}: {more}"
         elif more := _words_of_command(output, block):
             words = f"{words}; its last words: {more}"
-        how = (
-            "ended by a Python exception"
-            if certain
-            else "probably ended by an exception that it logged"
-        )
-        cause = Cause("python-exception", f"{ending.task} {how}: {words}"[:900])
+        how = "ended by a Python exception" if block.is_python else "ended by an exception"
+        how = how if certain else "probably ended by an exception that it logged"
+        hint = hint_of(block.root.own_text[:_LONGEST])
+        cause = Cause("python-exception", f"{ending.task} {how}: {words}"[:900], hint)
     elif not certain:
         then = cause.sentence
         if then.startswith(f"{ending.task} "):
@@ -357,6 +364,11 @@ def _later_words(block: Block) -> str:
     if last.short_name in _WRAPPERS or last.words == block.root.words:
         return ""
     told = last.words
+    if block.root.short_name == "CalledProcessError":  # the output of a compiler, mostly
+        reasons = re.findall(
+            r"^.*(?:\berror: |not found$|No such file).*$", last.message, re.MULTILINE
+        )
+        told = f"{last.name}: {reasons[0].strip()}" if reasons else told
     return "" if block.root.message and block.root.message[:60] in told else told[:200]
 
 
@@ -446,9 +458,16 @@ def _lines_around(output: _Output, block: Block) -> str:
 def _is_permanent(block: Block) -> bool:
     """Return whether the next try meets the same exception: a fault of the program's text."""
     root = block.root
-    return root.short_name in _OF_TEXT and "." not in root.name
+    is_of_text = root.short_name in _OF_TEXT and "." not in root.name
+    return is_of_text or bool(_OF_SETUP.search(root.text[:_LONGEST]))
 
 
+# faults of the program's text or configuration by libraries' own classes, and what is not allowed
+_OF_SETUP = re.compile(
+    r"^\S*PicklingError: Can't|^jax\.errors\.(?!JaxRuntime)|^omegaconf\.errors\."
+    r"|MisconfigurationException: |401 Client Error|HTTP Error 401:"
+    r"|NoCredentialsError: |Weights only load failed"
+)
 _OF_TEXT = frozenset(
     {"SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError", "ImportError"}
     | {
@@ -550,7 +569,7 @@ def _of_memory(ending: ProgramEnd, cause: Cause, error: Raised | None) -> Cause:
     if (
         device
         and ending.has_gpus
-        and not re.search(r"device:CPU|DefaultCPU", error.text if error else "")
+        and not re.search(r"device:CPU|DefaultCPU", error.own_text if error else "")
     ):
         return Cause(
             "gpu-out-of-memory",
@@ -562,12 +581,22 @@ def _of_memory(ending: ProgramEnd, cause: Cause, error: Raised | None) -> Cause:
         hint = "no node has so much: is a size or a shape in the program wrong?"
         return replace(cause, sentence=said, hint=hint, permanent=True)
     need = wanted * 1.25 + (ending.asked_mib or 0) if wanted else None
+    hint = more_memory(ending.task, ending.asked_mib, need)
+    if option := next((one for words, one in _OF_JAVA if re.search(words, said)), ""):
+        hint = f"Java has a limit of its own: a {option} in its options; with that, {hint}"
     return replace(
         cause,
         sentence=said,
-        hint=more_memory(ending.task, ending.asked_mib, need),
+        hint=hint,
         facts={**cause.facts, "asked_mib": ending.asked_mib},
     )
+
+
+_OF_JAVA = (
+    (r"Java heap space|GC overhead limit", "larger -Xmx"),
+    (r"Direct buffer memory", "larger -XX:MaxDirectMemorySize"),
+    (r"Could not reserve enough space", "smaller -Xmx"),
+)
 
 
 def _wanted_mib(text: str) -> float:
@@ -599,6 +628,8 @@ def _of_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block | N
         "nodes often have no way to the internet: send the file by `files` or `inputs`; or set "
         "https_proxy in `env`"
     )
+    if cause.hint and cause.code == "host-unreachable":
+        return cause
     if not host or re.match(r"^(?:localhost|127\.|10\.|192\.168\.|172\.)", host):
         hint = "does it run, and can containers reach it? " + hint
     if cause.code == "name-not-found" and not host:
@@ -686,7 +717,8 @@ def _known_words(ending: ProgramEnd, output: _Output, words: LastWords) -> Cause
         # JAX tells the reason in the lines behind the one that says that it ends the process
         more = words.lines if words.words.startswith("Terminating") else words.lines[:1]
         text = "\n".join([words.words, *more])
-        cause = recognise(text, table, task=ending.task, status=ending.status)
+        near = "\n".join(line.text[:_NEAR_LINES] for line in output.lines[-_AROUND:])
+        cause = recognise(text, table, task=ending.task, status=ending.status, around=near)
         if cause is None or (cause.code in OF_PEERS and not words.is_abort):
             continue  # a line of noise may tell of a lost connection, too
         if table is PROGRAM and not cause.facts:

@@ -47,13 +47,15 @@ _GUTTER = re.compile(
     r"^\s*(?:\|(?: (?P<words>.*))?|\+-[+-]*(?: (?:\d+|\.\.\.) -+)?|\+ (?P<first>.*))$"
 )
 _OPEN = re.compile(
-    r"^$|:$|^in user code:|^Graph execution error:|^Exception encountered when calling"
-    r"|^Caught \w+ in |^Error\(s\) in loading state_dict|^ray::|\(most recent call last\)"
+    r"^$|:$|^\d+ validation errors? for |raises an \S+ exception\.$|^in user code:"
+    r"|^Graph execution error:|^Exception encountered when calling|^Caught \w+ in "
+    r"|^Error\(s\) in loading state_dict|^ray::|\(most recent call last\)"
 )
 # first lines that tell nothing of what follows them
 _SHELL = re.compile(
     r"^$|^in user code:|^Graph execution error:|^Exception encountered when calling"
     r"|^Caught \w+ in |^ray::|\(most recent call last\)|look up to see its traceback"
+    r"|raises an \S+ exception\.$"
 )
 # their messages have one line: what follows is not theirs
 ONE_LINE = frozenset(
@@ -85,7 +87,7 @@ class Frame:
     @property
     def is_own(self) -> bool:
         """Whether it is in a file of the user's, not of a library or of a launcher."""
-        return not _LIBRARY.search(self.file)
+        return not _LIBRARY.search(self.file) and self.function != "raise_from"  # of six
 
     @property
     def place(self) -> str:
@@ -145,6 +147,8 @@ class Block:
         is_logged: Whether a line of a log introduces it: the program had caught it.
         is_ignored: Whether Python says that it ended nothing.
         is_aside: Whether it ended a thread or a process beside the main one.
+        is_whole: Whether its first call is told to be the program's first: Hydra leaves others out.
+        is_python: Whether Python wrote it.
         statuses: The exit statuses with which it ends a process; () for Python's 1.
     """
 
@@ -155,6 +159,8 @@ class Block:
     is_logged: bool = False
     is_ignored: bool = False
     is_aside: bool = False
+    is_whole: bool = False
+    is_python: bool = True
     statuses: tuple[int, ...] = (1,)
 
     @property
@@ -171,8 +177,12 @@ class Block:
     def is_caught(self) -> bool:
         """Whether its first call is not the program's first: the program caught it there."""
         frames = self.last.frames
-        return bool(frames) and not (
-            _MODULE.match(frames[0].function) or not frames[0].is_own or not frames[0].function
+        return (
+            bool(frames)
+            and not self.is_whole
+            and not (
+                _MODULE.match(frames[0].function) or not frames[0].is_own or not frames[0].function
+            )
         )
 
     @property
@@ -191,6 +201,8 @@ def telling(message: str) -> str:
     """
     lines = message.split("\n")
     first = lines[0].strip()
+    if lines[1:] and (place := _IN_FILE.match(lines[-1])):  # of YAML, the place of the fault
+        return f"{first} {place[0].strip()}"
     if first and not _OPEN.search(first):
         if first.startswith("Command '") and not re.search(r"' (?:returned|died)", first):
             return f"{first} … {lines[-1].strip()}"  # its command has several lines
@@ -225,8 +237,9 @@ def telling(message: str) -> str:
     return f"{kept}{' '.join(found)}".strip()
 
 
+_IN_FILE = re.compile(r'^  in "[^"]{1,300}", line \d+, column \d+$')
 _SAYS_NOTHING = (
-    r"Detected at node |Node: '|<stack traces|\[\[\{\{|\(most recent call last\)|Stack trace for|-{5,}$"  # noqa: E501
+    r"Detected at node |Node: '|<stack traces|\[\[\{\{|\(most recent call last\)|Stack trace for|[-*=#]{5,}$|The exception content is"  # noqa: E501
     r"|Root error\(s\)|\d+ root error|Arguments received by|Original Traceback|Traceback \("
     r"|Exception encountered at|\^+$|~+|Call arguments received"
 )
@@ -259,10 +272,15 @@ def _with_introduction(lines: Sequence[OutputLine], block: Block) -> Block:
     before = lines[at]
     return replace(
         block,
-        is_logged=bool(block.is_logged or _is_introduction(before) or _LOGGED.search(before.text)),
+        is_logged=not _FATAL_OF_JAVA.match(lines[block.first].text)
+        and bool(block.is_logged or _is_introduction(before) or _LOGGED.search(before.text)),
         is_ignored=bool(_IGNORED.match(before.text)),
         is_aside=bool(_THREAD.match(before.text)),
+        is_whole=before.text.startswith("Error executing job with overrides"),
     )
+
+
+_FATAL_OF_JAVA = re.compile(r'^Exception in thread "main"')
 
 
 def _is_introduction(line: OutputLine) -> bool:
@@ -595,13 +613,13 @@ _LANGUAGES = (
         (1, 7),
     ),
     _Language(
-        re.compile(r"^(?P<name>Error) in (?P<words>.*)$"),
+        re.compile(r"^(?P<name>Error in )(?P<words>(?!.*\(line \d+\)$).*)$"),
         re.compile(r"^  \S.*|^Calls: |^Execution halted|^In addition: |^Warning message"),
         (1,),
     ),
     _Language(  # Julia
         re.compile(r"^(?P<name>ERROR): (?P<words>(?:LoadError: )?.*)$"),
-        re.compile(r"^Stacktrace:|^\s+\[\d+\] |^\s+@ |^in expression starting at "),
+        re.compile(r"^- |^Stacktrace:|^\s+\[\d+\] |^\s+@ |^in expression starting at "),
         (1,),
     ),
     _Language(  # Ruby
@@ -614,7 +632,8 @@ _LANGUAGES = (
 )
 _JAVA_FRAME = re.compile(r"^\s+at (?P<call>[\w.$<>/@]+)\((?P<file>\w+\.\w+):(?P<line>\d+)\)")
 _FOREIGN_LIBRARY = re.compile(
-    r"/node_modules/|/\.julia/|/julia/|/pkg/mod/|/usr/local/go/|/rustc/|/\.cargo/"
+    r"@ (?:Base |Core )?\./"  # of Julia
+    r"|/node_modules/|/\.julia/|/julia/|/pkg/mod/|/usr/local/go/|/rustc/|/\.cargo/"
 )
 _JAVA_LIBRARY = re.compile(r"^(?:java|javax|jdk|sun|scala|org\.apache)\b")
 _PLACE = re.compile(
@@ -635,7 +654,8 @@ def _failure_of_other_language(lines: Sequence[OutputLine], at: int) -> Block | 
                 continue
             held = [line.text for line in lines[at:end]]
             raised = _of_language(found.groupdict(), held)
-            return Block(raised, at, end, lines[at].process, statuses=language.statuses)
+            process = lines[at].process
+            return Block(raised, at, end, process, statuses=language.statuses, is_python=False)
     return None
 
 
@@ -646,8 +666,10 @@ def _of_language(groups: dict[str, str | None], held: list[str]) -> tuple[Raised
         frames.append(Frame(str(groups["file"]), int(groups["line"] or 0)))
     if name == "panicked":
         words = next((line for line in held[1:] if line.strip()), "")
-    elif name == "Error":  # R continues a long call on the next line
+    elif name == "Error in ":  # R continues a long call on the next line
         words = " ".join([words, *(line.strip() for line in held[1:2] if line.startswith("  "))])
+        call, _, words = words.partition(" : ")
+        name = f"{name}{call.rstrip(' :')}"
     chain = [Raised(name, words, tuple(frames))]
     own: list[Frame] = []
     for line in held[1:]:

@@ -21,9 +21,13 @@ _TRAILER = re.compile(
     r"|^Set the environment variable HYDRA_FULL_ERROR|^make(?:\[\d+\])?: (?:\*\*\*|Leaving|Entering)|^\S*[Mm]akefile:\d+: recipe for target|^npm ERR!|^srun: |^slurmstepd: "  # noqa: E501
     r"|^(?:\S+: )?(?:line \d+: +)?(?:\d+ )?(?:Aborted|Killed|Segmentation fault|Terminated|Bus error)\b.*$"  # noqa: E501
     r"|^Exception ignored |^sys:\d+: \w*Warning|^\s*warnings\.warn\(|^\S+:\d+: \w*Warning: |^note: run with `RUST_BACKTRACE"  # noqa: E501
-    r"|^\S+: (?:line )?\d+: `.*'$|^\s*\[\[(?:\{\{|[Nn]ode)|^exit status \d+$|^Node\.js v|^Execution halted$|^Calls: |^Elapsed|^real\t|^user\t|^sys\t|^\(core dumped\)|^=+$|^-+$|^\*+$"  # noqa: E501
+    r"|^\S+: (?:line )?\d+: `.*'$|^\s*\[\[(?:\{\{|[Nn]ode)|^exit status \d+$|^Node\.js v|^Execution halted$|^Calls: |^BEGIN failed--|^<no Python frame>|^Current thread \S+ \(most recent|^Elapsed|^real\t|^user\t|^sys\t|^\(core dumped\)|^=+$|^-+$|^\*+$"  # noqa: E501
     r"|^For more information|^Extension modules: |^If you want to see the full|^Please (?:report|check|file)|^\[Inferior"  # noqa: E501
     r"|^Error executing job with overrides:|^The above exception was the direct"
+    r"|^\*\*\* Check failure stack|^\s+@ +0x[0-9a-f]+ |^lost connection$"  # of glog, ssh
+    r"|^error: command '\S+' failed with exit|^compilation terminated|^\s+(?:\d+ )?\| "  # compilers
+    r"|^-- Configuring incomplete|^Call Stack \(most recent|^Error: (?:Could not create the Java Virtual|A fatal exception has occ)"  # noqa: E501
+    r"|^error: called from|^\s+\S+ at line \d+ column \d+$"  # of Octave
     r"|^\++ \S|^ERROR conda\.cli\.main_run|^\W*$|^\[notice\]"  # of bash -x, conda, boxes, pip
     r"|^\s+at [\w.$<>/@]+\(|^\s+\.\.\. \d+ (?:more|common)|^Driver stacktrace:"  # of Java
     r"|^\s*#\d+ +0x|^\s+\[C\]: in |^\s+\S+:\d+: in |^stack traceback:$|Backtrace:$"  # of C, Lua, Fortran  # noqa: E501
@@ -33,6 +37,7 @@ _ADVICE = re.compile(
     r"^(?:\S+: )?(?:(?:hint|note|help|tip|notice|try|see|you (?:can|may)|if you)\b|<?https?://\S+$)",
     re.IGNORECASE,
 )
+_OF_MATLAB = re.compile(r"^Error in \S+ \(line \d+\)$")
 _DASHES = re.compile(r"^-{70,}$")
 _OF_MPI = re.compile(
     r"^(?:Primary job|mpi\S+ (?:detected that one|noticed that)|MPI_ABORT was|An MPI communication|prterun)"  # noqa: E501
@@ -46,7 +51,7 @@ _USAGE = re.compile(r"^\s*usage:", re.IGNORECASE)
 _USAGE_ERROR = re.compile(
     r"^(?P<program>[\w./ -]*?: )?error: (?P<words>.+)$|^ERROR: (?P<fire>.+)$", re.IGNORECASE
 )
-_BOX_OF_ERROR = re.compile(r"^\s*[╭┌+][─-]+ Error [─-]+[╮┐+]")
+_BOX_OF_ERROR = re.compile(r"^\s*[╭┌+][─-]+ (?:[A-Z]\w+ )?[Ee]rror [─-]+[╮┐+]")
 _ABSL = re.compile(r"Flags parsing error:\s*(?P<words>.*)$")
 _CLICK = re.compile(
     r"^Error: (?:Invalid value for|No such (?:option|command)|Missing (?:option|argument|parameter))"  # noqa: E501
@@ -56,7 +61,7 @@ _AT_LINE = re.compile(
     r" (?:at|in) (?:\S{0,300}/)?(?P<file>[\w.-]{1,100}) (?:on )?line (?P<line>\d+)\b"
 )  # Perl, PHP
 _FILE_LINE = re.compile(
-    r"^(?:\S{1,100}: )?(?P<file>[\w./-]{1,200}\.[a-z]{1,4}):(?P<line>\d+): "
+    r"^(?:\S{1,100}: )?(?P<file>[\w./-]{1,200}\.[a-z]{1,4}):(?P<line>\d+):(?:\d+:)? "
 )  # C, Lua
 _WHAT = re.compile(r"^\s*what\(\): +(?P<words>.*)$")
 _TERMINATE = re.compile(r"terminate called (?:after throwing an instance of '(?P<type>[^']+)'|.*)$")
@@ -129,7 +134,10 @@ def last_words(
     if usage is not None:
         return usage
     aborted = LastWords() if after else _of_abort(kept[-12:])
-    return aborted if aborted.is_abort else _last_sentence(kept)
+    if aborted.is_abort:
+        return aborted
+    of_hydra = any("HYDRA_FULL_ERROR" in line.text for line in lines[-12:])
+    return replace(_last_sentence(_without_matlab(kept)), is_usage=of_hydra and not after)
 
 
 def _without_boxes(lines: Sequence[OutputLine]) -> Sequence[OutputLine]:
@@ -153,6 +161,15 @@ def _without_boxes(lines: Sequence[OutputLine]) -> Sequence[OutputLine]:
         (boxes if _OF_MPI.match(first) else found).append(told)
         at = end + 1
     return found if any(line.text.strip() for line in found) else boxes
+
+
+def _without_matlab(lines: Sequence[OutputLine]) -> Sequence[OutputLine]:
+    """Return lines without the calls, each with its source, that MATLAB writes behind an error."""
+    return [
+        line
+        for at, line in enumerate(lines)
+        if not any(_OF_MATLAB.match(one.text) for one in lines[max(0, at - 1) : at + 1])
+    ]
 
 
 def _make_last_words(
@@ -186,6 +203,10 @@ def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
         return None
     near = lines[max(0, uses[-1] - 3) :]
     error = next((line for line in reversed(near) if _USAGE_ERROR.match(line.text)), None)
+    if error is not None and error.text.endswith(":"):
+        at = near.index(error)
+        told = " ".join(line.text for line in near[at : at + 6])
+        return _make_last_words(told, near[at : at + 6], is_usage=True)
     if error is not None:
         return _make_last_words(error.text, [lines[uses[-1]], error], is_usage=True)
     before = lines[uses[-1] - 1] if uses[-1] else None
@@ -212,12 +233,16 @@ def _of_abort(lines: Sequence[OutputLine]) -> LastWords:
                 (m[1] for one in lines[at : at + 12] if (m := _HOT_FRAME.match(one.text))), ""
             )
             return _make_last_words(f"{found['words']} {frame}", lines[at : at + 2], is_abort=True)
+        if not _ABORT.search(text) and (found := _FATAL.match(text)):
+            return _make_last_words(found["words"], lines[at : at + 1], is_abort=True)
         if found := _ABORT.search(text):
             place = _of_faulthandler(lines[at:])
             words = text if "Assertion" in text else found["words"]
             if words.startswith("Fatal Python error: Aborted"):
-                logged = [one.text for one in lines[max(0, at - 5) : at]]
-                fatal = (m["words"] for one in reversed(logged) if (m := _FATAL.match(one)))
+                logged = [one.text for one in reversed(lines[max(0, at - 5) : at])]
+                fatal = (
+                    m["words"] for one in logged if (m := _FATAL.match(one) or _ABORT.search(one))
+                )
                 words = next(fatal, words)
             more = (
                 " ".join(one.text for one in lines[at + 1 : at + 4])
@@ -258,7 +283,7 @@ def _last_sentence(lines: Sequence[OutputLine]) -> LastWords:
 
 def _with_context(line: OutputLine, lines: Sequence[OutputLine], words: str) -> LastWords:
     place = ""
-    if found := _AT_LINE.search(line.text):
+    if found := _AT_LINE.search(words):
         place = f"{found['file']}:{found['line']}"
     elif found := _FILE_LINE.match(line.text):
         place = f"{found['file'].rpartition('/')[2]}:{found['line']}"

@@ -84,11 +84,23 @@ def recognise(
     return None
 
 
+def hint_of(text: str) -> str:
+    """Return the next step for an exception that has no code of its own, or ""."""
+    return next((hint for regex, hint in HINTS if re.search(regex, text, re.MULTILINE)), "")
+
+
+def of_libhdfs(text: str) -> bool:
+    """Return whether an exception has only the number of an error that libhdfs printed."""
+    return bool(re.search(_OF_LIBHDFS, text))
+
+
 def role_of(task: str) -> str:
     """Return the role of a task: `worker` of `worker-3`."""
     return task.rpartition("-")[0] or task
 
 
+# libhdfs prints Java's exception, and pyarrow raises one with a number
+_OF_LIBHDFS = r"HDFS[^\n]* failed[^\n]*errno:? ?255|[Ee]rrno 255\][^\n]*HDFS"
 _MEMORY_HINT = "make the batch or the model smaller"
 GPU_MEMORY_HINT = f"{_MEMORY_HINT}; does another process use that GPU?"
 _CUDA_HINT = (
@@ -113,7 +125,7 @@ PROGRAM: tuple[Pattern, ...] = (
     Pattern(
         "gpu-out-of-memory",
         r"CUDA_ERROR_OUT_OF_MEMORY|(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|(?:CUDA|HIP) error: out of memory"  # noqa: E501
-        r"|cudaErrorMemoryAllocation|hipErrorOutOfMemory|cuda[^\n]{0,100}out of memory|\.cuh?:\d+: Memory alloc|CUBLAS_STATUS_ALLOC_FAILED"  # noqa: E501
+        r"|cudaErrorMemoryAllocation|Out of memory error on GPU|hipErrorOutOfMemory|cuda[^\n]{0,100}out of memory|\.cuh?:\d+: Memory alloc|CUBLAS_STATUS_ALLOC_FAILED"  # noqa: E501
         r"|OOM when allocating tensor with shape ?(?P<shape>\[[\d,]{0,80}\])?[^\n]{0,300}GPU|Allocator \(GPU_\d+_bfc\) ran out of memory",  # noqa: E501
         "{task} ran out of GPU memory",
         GPU_MEMORY_HINT,
@@ -125,7 +137,7 @@ PROGRAM: tuple[Pattern, ...] = (
         r"|^std::bad_alloc|DefaultCPUAllocator: [^\n]*tried to allocate (?P<bytes>\d+) bytes"
         r"|^(?:tensorflow\S*ResourceExhaustedError|(?:\S*XlaRuntimeError|\S*JaxRuntimeError)): [^\n]*(?:OOM when|[Oo]ut of memory)[^\n]*?(?:allocate (?P<size>\d+) bytes|$)"  # noqa: E501
         r"|^OSError: \[Errno 12\]|^\S+: [^\n]*(?:Cannot allocate memory|malloc of size (?P<malloc>\d+) failed|std::bad_alloc)"  # noqa: E501
-        r"|java\.lang\.OutOfMemoryError|insufficient memory for the Java Runtime|^Native memory alloc",  # noqa: E501
+        r"|java\.lang\.OutOfMemoryError|Could not reserve enough space for|insufficient memory for the Java Runtime|^Native memory alloc",  # noqa: E501
         "{task} ran out of memory",
     ),
     Pattern(
@@ -133,10 +145,11 @@ PROGRAM: tuple[Pattern, ...] = (
         r"(?P<kind>DSQuotaExceeded|NSQuotaExceeded|QuotaByStorageTypeExceeded)Exception",
         "{task} could not write to HDFS: the directory's quota is used up",
         "delete what is not needed, or ask the administrator of HDFS for more",
+        near=_OF_LIBHDFS,
     ),
     Pattern(
         "shared-memory",
-        r"insufficient shared memory \(shm\)|[Uu]nable to (?:open|allocate|write) (?:to )?(?:file </torch|shared memory)|/dev/shm[^\n]*(?:No space|full)"  # noqa: E501
+        r"insufficient shared memory \(shm\)|[Uu]nable to (?:open|allocate|write) (?:to )?(?:file </torch|shared memory)(?![^\n]*Too many open)|/dev/shm[^\n]*(?:No space|full)"  # noqa: E501
         r"|DataLoader worker \(pid[^)]*\) is killed by signal: Bus error"
         r"|\[Errno 28\][^\n]*\nin (?:[^\n]*, )?(?:synchronize|shared_memory|heap)\.py$",
         "{task} found /dev/shm full",
@@ -144,7 +157,13 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "disk-full",
-        r"^\S+: [^\n]*(?:No space left on device|Disk quota exceeded)(?:: '(?P<path>[^']+)')?",
+        r"^\S+: [^\n]*Disk quota exceeded(?:: '(?P<path>[^']+)')?",
+        "{task} used up the quota of the disk that it wrote to {path}",
+        "delete what is not needed there, or write to HDFS",
+    ),
+    Pattern(
+        "disk-full",
+        r"^\S+: [^\n]*No space left on device(?:: '(?P<path>[^']+)')?",
         "{task} found no space left on the disk that it wrote to {path}",
         "write less, or to HDFS; a container's working directory and /tmp are on the "
         "node's own disks",
@@ -177,6 +196,7 @@ PROGRAM: tuple[Pattern, ...] = (
         "had cancelled it",
         "give the job a keytab, and a login of its own by `kerberos.login`: always; see: "
         "submit_tf_job help kerberos",
+        near=_OF_LIBHDFS,
     ),
     Pattern(
         "kerberos-realm",
@@ -202,6 +222,7 @@ PROGRAM: tuple[Pattern, ...] = (
         "delegation token that is still good",
         "say who the job is under `kerberos`; a job that outlives its tokens logs in with "
         "its keytab (`kerberos.login`)",
+        near=_OF_LIBHDFS,
     ),
     # --- HDFS ---
     Pattern(
@@ -209,12 +230,14 @@ PROGRAM: tuple[Pattern, ...] = (
         r"SafeModeException|[Nn]ame ?node is in safe mode",
         "{task} could not write: HDFS is in safe mode",
         "wait until the NameNode has left it; if it does not, it lacks DataNodes or disk",
+        near=_OF_LIBHDFS,
     ),
     Pattern(
         "hdfs-permission",
         r"Permission denied: user=(?P<user>[^,\s]+), access=(?P<access>\w+), inode=\\?\"(?P<path>[^\"\\]+)",  # noqa: E501
         "{task} is not allowed by HDFS: user {user} has no {access} access to {path}",
         "use a directory of {user}'s, or have its owner allow it",
+        near=_OF_LIBHDFS,
     ),
     Pattern(
         "hdfs-permission",
@@ -231,6 +254,14 @@ PROGRAM: tuple[Pattern, ...] = (
         "(`submit_tf_job help data`); TensorFlow 2.6 and later need tensorflow-io, libhdfs and "
         "Java to do it themselves, as that page shows",
         near=r"hdfs://",
+    ),
+    Pattern(
+        "hdfs-unsupported",
+        r"Environment variable CLASSPATH not set|getGlobalJNIEnv failed",
+        "{task} cannot use hdfs:// : libhdfs did not find Hadoop's classes in CLASSPATH",
+        "export CLASSPATH=$(hadoop classpath --glob) before the program; or let the job copy it: "
+        "`download: true` of an input",
+        near=r"hdfs|HDFS",
     ),
     Pattern(
         "uri-as-path",
@@ -252,6 +283,7 @@ PROGRAM: tuple[Pattern, ...] = (
         r"File does not exist: (?P<path>/[^\s'\"]*)|(?:NotFoundError|FileNotFound)[^\n]{0,600}(?P<uri>hdfs://[^\s'\";)]+)",
         "{task} did not find {path}{uri} on HDFS",
         "does it exist, for the user that the job runs as? hdfs dfs -ls shows",
+        near=_OF_LIBHDFS,
     ),
     Pattern(
         "hdfs-unreachable",
@@ -260,6 +292,15 @@ PROGRAM: tuple[Pattern, ...] = (
         "{task} did not reach HDFS {peer}{host}",
         "give the job its cluster's configuration (`hadoop: {{conf: inline}}`); can "
         "containers reach the NameNode?",
+        near=_OF_LIBHDFS,
+    ),
+    Pattern(
+        "hdfs-unreachable",
+        r"Operation category \w+ is not supported in state standby",
+        "{task} asked a NameNode that is on standby",
+        "name HDFS by its nameservice (hdfs://NAME) and not by one host; "
+        "`hadoop: {{conf: inline}}` tells containers both NameNodes",
+        near=_OF_LIBHDFS,
     ),
     # --- the other tasks ---
     Pattern(
@@ -382,7 +423,7 @@ PROGRAM: tuple[Pattern, ...] = (
         "gpu-missing",
         r"no CUDA-capable device|Found no NVIDIA driver|No CUDA GPUs are available|requires at least one CUDA device|Torch not compiled with CUDA enabled"  # noqa: E501
         r"|only supported with GPUs, no GPUs found|CUDA_ERROR_NO_DEVICE|Could not satisfy (?:explicit )?device specification[^\n]*GPU"  # noqa: E501
-        r"|device_type:GPU[^\n]*unknown device|unknown device[^\n]*GPU|libcu\w+\.so[^\n]*cannot open shared object|Unknown backend:? '?(?:gpu|cuda)",  # noqa: E501
+        r"|device_type:GPU[^\n]*unknown device|unknown device[^\n]*GPU|libcuda\.so[^\n]*cannot open shared object|Unknown backend:? '?(?:gpu|cuda)",  # noqa: E501
         "{task} wanted a GPU and saw none",
         f"ask for GPUs by `roles.{{role}}.gpus`; {_CUDA_HINT}",
     ),
@@ -442,10 +483,25 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "module-missing",
+        r"No module named '?encodings\b",
+        "Python in {task} did not find its own standard library",
+        "does PYTHONHOME, or a virtual environment that was copied, name a Python that the image "
+        "does not have?",
+    ),
+    Pattern(
+        "module-missing",
         r"No module named (?:'(?P<module>[\w.]+)'|(?P<name>[\w.]+)$)",
         "{task} could not import the module {module}{name}",
         "install it in the image, or list it in a file for `python.requirements`; ship it under "
         "`files` if it is your own",
+    ),
+    Pattern(
+        "module-missing",  # of R, Node, Java, Perl, Ruby, Julia
+        r"there is no package called [‘'](?P<r>[\w.]+)|Cannot find module '(?P<node>[^'\s]+)'|cannot load such file -- (?P<ruby>\S+)"  # noqa: E501, RUF001
+        r"|Package (?P<julia>\w+) not found in current path|Can't locate (?P<perl>\S+) in @INC|(?:ClassNotFoundException|NoClassDefFoundError): (?P<java>[\w.$/]+)|Could not find or load main class (?P<main>\S+)",  # noqa: E501
+        "{task} did not find {r}{node}{ruby}{julia}{perl}{java}{main}, which its program loads",
+        "install it in the image, or ship it under `files`; is it where the language looks for it "
+        "(CLASSPATH, R_LIBS, NODE_PATH)?",
     ),
     Pattern(
         "library-missing",
@@ -478,14 +534,16 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "variable-missing",
-        r"^KeyError: '(?P<name>\w+)'\nin (?:[^\n]*, )?(?:<frozen os>|os\.py)$|Environment variable '(?P<env>\w+)' not found",  # noqa: E501
-        "{task} lacks the environment variable {name}{env}",
+        r"^KeyError: '(?P<name>\w+)'\nin (?:[^\n]*, )?(?:<frozen os>|os\.py)$|Environment variable '(?P<env>\w+)' not found"  # noqa: E501
+        r"|^(?:\w+: )?(?P<unset>[A-Z][A-Z0-9_]+) (?:environment variable )?is not set\b",
+        "{task} lacks the environment variable {name}{env}{unset}",
         "`env` of the job spec sets it",
     ),
     Pattern(
         "program-missing",
-        r"can't open file '(?P<file>[^']+)'|can't find '__main__' module in '(?P<folder>[^']+)'",
-        "{task} did not find its program {file}{folder}",
+        r"Unable to access jarfile (?P<jar>\S+)|can't open file '(?P<file>[^']+)'(?!: \[Errno 13\])"
+        r"|can't find '__main__' module in '(?P<folder>[^']+)'",
+        "{task} did not find its program {jar}{file}{folder}",
         "name it under `files`, which puts it into the working directory; or mount it, or "
         "build it into the image",
     ),
@@ -499,8 +557,9 @@ PROGRAM: tuple[Pattern, ...] = (
         "permission-denied",
         r"(?:PermissionError|OSError): \[Errno 1?3\] [\w ]+: '(?P<path>[^']+)'"
         r"|PermissionDeniedError: (?P<tf>[^\s;]+); Permission denied"
+        r"|can't open file '(?P<script>[^']+)': \[Errno 13\]"
         r"|errno = 13, [^\n]*|^\S+: [^\n]*?(?:cannot|can't|could not|[Oo]pening) [\w ]*[`'‘\"]?(?P<file>/[^'’\"\s:]+)['’\"]?(?: failed)?: Permission denied",  # noqa: E501, RUF001
-        "{task} is not allowed to use {path}{tf}{file}",
+        "{task} is not allowed to use {path}{tf}{script}{file}",
         "containers run as the user that YARN chooses on its nodes: that one needs the right",
     ),
     Pattern(
@@ -548,10 +607,17 @@ PROGRAM: tuple[Pattern, ...] = (
 # the line with which a program ended that raised no exception
 LINES: tuple[Pattern, ...] = (
     Pattern(
+        "arguments-invalid",
+        r"^(?P<words>(?:Unrecognized (?:VM )?option|Invalid (?:\w+ )?heap size)[^\n]*)",
+        "Java in {task} refused its options: {words}",
+        "compare the `command` of the job spec, and JAVA_TOOL_OPTIONS, with what java -X says",
+    ),
+    Pattern(
         "command-not-found",
         r"\$?'?(?P<line>\\r)'?: command not found|(?<![^\s'])(?P<interpreter>[^\s']+(?:\\r|\^M))'?: (?:bad interpreter|No such file)|env: .(?P<env>\w+)\\r",  # noqa: E501
         "{task} has a script with line ends of Windows",
         "write it with line ends of Unix: sed -i 's/\\r$//' FILE, or dos2unix",
+        near=r"No such file|not found|[Ss]yntax error|unexpected end",
     ),
     Pattern(
         "command-not-found",
@@ -570,9 +636,10 @@ LINES: tuple[Pattern, ...] = (
     ),
     Pattern(
         "not-executable",
-        r"(?:line \d+: |^)(?P<command>\S+): cannot execute: required file not found$",
-        "{task} found {command}, but not the interpreter that its first line names",
-        "does the image have it? line ends of Windows in the script do this, too: sed -i 's/\\r$//' {command}",  # noqa: E501
+        r"(?:line \d+: |^)(?P<command>\S+): cannot execute: required file not found$"
+        r"|(?:^|: )(?P<script>\S+): \S+: bad interpreter: No such file",
+        "{task} found {command}{script}, but not the interpreter that its first line names",
+        "does the image have it? line ends of Windows in the script do this, too: sed -i 's/\\r$//' {command}{script}",  # noqa: E501
         when=(126, 127),
     ),
     Pattern(
@@ -610,8 +677,54 @@ LINES: tuple[Pattern, ...] = (
     ),
     Pattern(
         "host-unreachable",
+        r"^(?:WARNING: )?Retrying \(Retry\([^\n]*(?:NewConnection|ConnectTimeout|Proxy)Error",
+        "pip in {task} did not reach the index of packages",
+        "`python.requirements` sends packages along with the job",
+        near=r"No matching distribution found",
+    ),
+    Pattern(
+        "host-unreachable",
         r"[Cc]ould not resolve host: (?P<host>[\w.-]+)|unable to resolve host address [‘'](?P<peer>[\w.-]+)|Failed to connect to (?P<to>[\w.-]+) port \d+",  # noqa: E501, RUF001
         "{task} could not reach {host}{peer}{to}",
+    ),
+)
+
+# what helps where an exception has no code of its own
+HINTS: tuple[tuple[str, str], ...] = (
+    (
+        r"device-side assert|illegal memory access|unspecified launch failure",
+        "CUDA_LAUNCH_BLOCKING=1 in `env` shows the operation that failed; mostly a label or an index is "  # noqa: E501
+        "out of range",
+    ),
+    (
+        r"^UnicodeEncodeError: |'ascii' codec can't decode",
+        "PYTHONUTF8=1 in `env`: the container's locale has no other characters than ASCII",
+    ),
+    (
+        r"^EOFError: EOF when reading a line",
+        "a task has no keyboard: let the program take its answer from an argument",
+    ),
+    (
+        r"PicklingError: Can't|Can't pickle local object",
+        "define what other processes run at the top of a module: no lambda, no inner function",
+    ),
+    (
+        r"attempt has been made to start a new process before",
+        'start processes below `if __name__ == "__main__":`',
+    ),
+    (
+        r"Cannot re-initialize CUDA in forked subprocess",
+        "start processes with torch.multiprocessing.set_start_method('spawn')",
+    ),
+    (
+        r"Weights only load failed",
+        "torch.load(…, weights_only=False) reads a checkpoint of objects, if you trust its source; so "  # noqa: E501
+        "did PyTorch before 2.6",
+    ),
+    (r"api_key not configured", "WANDB_MODE=offline in `env` needs no key"),
+    (
+        r"Could not obtain block",
+        "HDFS has no good copy of that block: hdfs fsck PATH shows which; its administrator can restore it",  # noqa: E501
     ),
 )
 

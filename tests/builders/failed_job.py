@@ -13,10 +13,7 @@ from tests.failures import cases as corpus
 from tests.world import World
 
 RECORDED = Path(__file__).parents[1] / "data/causes"
-FAILURES = {
-    path.stem: yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)
-    for path in sorted(corpus.RECORDED.glob("*.yaml"))
-}
+FAILURES = corpus.recorded()
 C2, C3 = "container_1795273005846_0008_01_000002", "container_1795273005846_0008_01_000003"
 TF = "tensorflow.python.framework.errors_impl"
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 PROGRAMS = Path(__file__).parent / "programs"
 RECORDED = Path(__file__).parents[1] / "data" / "failures"
 
@@ -26,6 +28,11 @@ class Case:
     category: str
     fields: dict[str, str]
     files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its output is written down here, because no machine here can make it."""
+        return "status" in self.fields
 
     def listed(self, key: str) -> list[str]:
         """Return the parts of a field that are separated by ` | `."""
@@ -54,6 +61,19 @@ def _parsed(path: Path) -> list[Case]:
         elif line.strip():
             key, _, value = line.partition(":")
             found[-1].fields[key.strip()] = value.strip()
+    return found
+
+
+def recorded() -> dict[str, dict[str, Any]]:
+    """Return how each program ended, and its outputs, by category and name."""
+    found = {
+        path.stem: yaml.load(path.read_text("utf-8"), yaml.CSafeLoader) or {}
+        for path in sorted(RECORDED.glob("*.yaml"))
+    }
+    for case in cases():
+        if case.is_text:
+            ended = {"status": int(case.fields["status"]), **case.files}
+            found.setdefault(case.category, {})[case.name] = ended
     return found
 
 

@@ -109,7 +109,11 @@ NOISE = (
     "{",
 )
 # what the first words of a longer sentence tell, if it is cut
-ALMOST = {"steps-differ": "peer-failed", "command-not-found": "file-missing"}
+ALMOST = {
+    "steps-differ": "peer-failed",
+    "command-not-found": "file-missing",
+    "wrong-architecture": "not-executable",
+}
 PLAIN = {"exited", "python-exception", "aborted", "crashed", "killed", "stopped-from-outside"}
 
 
