@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from submit_tf_job.container import contract
+from submit_tf_job.host.units import memory_text
 from submit_tf_job.yarn.observed import items, object_of
 
 _DOCKER = "YARN_CONTAINER_RUNTIME_DOCKER_"
@@ -184,6 +185,28 @@ def fitting(hint: str, keys: JobKeys, facts: _Facts) -> str:
         return hint
     told = (_fitting_clause(clause, keys, facts) for clause in hint.split("; "))
     return "; ".join(filter(None, told))
+
+
+_MORE_MEMORY = re.compile(r"\.memory is (?P<asked>\S+): try (?P<wanted>\d+)(?P<unit>[MG]i)")
+
+
+def within_queue(hint: str, asked_mib: int, most_mib: int, queue: str) -> str:
+    """Return a hint that advises no more memory than a container may have in the job's queue.
+
+    Args:
+        hint: The hint.
+        asked_mib: The memory that the container had.
+        most_mib: The largest container of the queue.
+        queue: Its name.
+    """
+    found = _MORE_MEMORY.search(hint)
+    wanted = int(found["wanted"]) * (1024 if found["unit"] == "Gi" else 1) if found else 0
+    if found is None or wanted <= most_mib:
+        return hint
+    told = f".memory is {found['asked']}, and queue {queue} gives no more"
+    if asked_mib < most_mib:
+        told = f".memory is {found['asked']}: try {memory_text(most_mib)}, which is all of {queue}"
+    return hint.replace(found[0], told).replace("no more, or make", "no more: make")
 
 
 def _fitting_clause(clause: str, keys: JobKeys, facts: _Facts) -> str:

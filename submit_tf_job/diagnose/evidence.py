@@ -582,7 +582,7 @@ def _of_memory(ending: ProgramEnd, cause: Cause, error: Raised | None) -> Cause:
         return replace(cause, sentence=said, hint=hint, permanent=True)
     need = wanted * 1.25 + (ending.asked_mib or 0) if wanted else None
     hint = more_memory(ending.task, ending.asked_mib, need)
-    if option := next((one for words, one in _OF_JAVA if re.search(words, said)), ""):
+    if option := next((one for pattern, one in _OF_JAVA if pattern.search(said)), ""):
         hint = f"Java has a limit of its own: a {option} in its options; with that, {hint}"
     return replace(
         cause,
@@ -593,9 +593,9 @@ def _of_memory(ending: ProgramEnd, cause: Cause, error: Raised | None) -> Cause:
 
 
 _OF_JAVA = (
-    (r"Java heap space|GC overhead limit", "larger -Xmx"),
-    (r"Direct buffer memory", "larger -XX:MaxDirectMemorySize"),
-    (r"Could not reserve enough space", "smaller -Xmx"),
+    (re.compile(r"Java heap space|GC overhead limit"), "larger -Xmx"),
+    (re.compile(r"Direct buffer memory"), "larger -XX:MaxDirectMemorySize"),
+    (re.compile(r"Could not reserve enough space"), "smaller -Xmx"),
 )
 
 

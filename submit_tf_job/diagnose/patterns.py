@@ -86,7 +86,7 @@ def recognise(
 
 def hint_of(text: str) -> str:
     """Return the next step for an exception that has no code of its own, or ""."""
-    return next((hint for regex, hint in HINTS if re.search(regex, text, re.MULTILINE)), "")
+    return next((hint for pattern, hint in HINTS if pattern.search(text)), "")
 
 
 def of_libhdfs(text: str) -> bool:
@@ -690,40 +690,40 @@ LINES: tuple[Pattern, ...] = (
 )
 
 # what helps where an exception has no code of its own
-HINTS: tuple[tuple[str, str], ...] = (
+HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
-        r"device-side assert|illegal memory access|unspecified launch failure",
+        re.compile(r"device-side assert|illegal memory access|unspecified launch failure"),
         "CUDA_LAUNCH_BLOCKING=1 in `env` shows the operation that failed; mostly a label or an index is "  # noqa: E501
         "out of range",
     ),
     (
-        r"^UnicodeEncodeError: |'ascii' codec can't decode",
+        re.compile(r"'ascii' codec can't"),
         "PYTHONUTF8=1 in `env`: the container's locale has no other characters than ASCII",
     ),
     (
-        r"^EOFError: EOF when reading a line",
+        re.compile(r"^EOFError: EOF when reading a line"),
         "a task has no keyboard: let the program take its answer from an argument",
     ),
     (
-        r"PicklingError: Can't|Can't pickle local object",
+        re.compile(r"PicklingError: Can't|Can't pickle local object"),
         "define what other processes run at the top of a module: no lambda, no inner function",
     ),
     (
-        r"attempt has been made to start a new process before",
+        re.compile(r"attempt has been made to start a new process before"),
         'start processes below `if __name__ == "__main__":`',
     ),
     (
-        r"Cannot re-initialize CUDA in forked subprocess",
+        re.compile(r"Cannot re-initialize CUDA in forked subprocess"),
         "start processes with torch.multiprocessing.set_start_method('spawn')",
     ),
     (
-        r"Weights only load failed",
+        re.compile(r"Weights only load failed"),
         "torch.load(…, weights_only=False) reads a checkpoint of objects, if you trust its source; so "  # noqa: E501
         "did PyTorch before 2.6",
     ),
-    (r"api_key not configured", "WANDB_MODE=offline in `env` needs no key"),
+    (re.compile(r"api_key not configured"), "WANDB_MODE=offline in `env` needs no key"),
     (
-        r"Could not obtain block",
+        re.compile(r"Could not obtain block"),
         "HDFS has no good copy of that block: hdfs fsck PATH shows which; its administrator can restore it",  # noqa: E501
     ),
 )

@@ -259,6 +259,7 @@ def _with_fitting_hint(cluster: Cluster, seen: JobStatus, cause: Cause | None) -
     """Return a cause whose hint advises nothing that the job has, by its posted service."""
     from submit_tf_job.diagnose.advice import JobKeys, advises, fitting
 
+    cause = cause and _within_queue(cluster, seen, cause)
     if cause is None or cause.task is None or not advises(cause.hint):
         return cause
     service = service_of(cluster, seen)
@@ -266,6 +267,23 @@ def _with_fitting_hint(cluster: Cluster, seen: JobStatus, cause: Cause | None) -
         return cause
     keys = JobKeys.of(service.raw, cause.task.rpartition("-")[0])
     return replace(cause, hint=fitting(cause.hint, keys, cause.facts))
+
+
+def _within_queue(cluster: Cluster, seen: JobStatus, cause: Cause) -> Cause:
+    """Return a cause whose hint advises no more memory than the job's queue gives a container."""
+    from submit_tf_job.diagnose.advice import within_queue
+    from submit_tf_job.yarn import inspection
+
+    asked = cause.facts.get("asked_mib")
+    if not isinstance(asked, int) or seen.app is None:
+        return cause
+    client = cluster.client
+    scheduler = _none_on_error(lambda: inspection.scheduler(client))
+    queue = scheduler and scheduler.find(seen.app.queue)
+    if not queue or queue.largest is None or not queue.largest.memory_mib:
+        return cause
+    most, name = queue.largest.memory_mib, queue.name
+    return replace(cause, hint=within_queue(cause.hint, asked, most, name))
 
 
 def _gather_evidence(cluster: Cluster, seen: JobStatus) -> Cause | None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.builders.failed_job import FAILURES, Failing, ended, recorded
+from tests.builders.failed_job import FAILURES, PMEM, TOLD_TO_END, Failing, ended, recorded
 from tests.cause_table import table
 from tests.failures import cases as corpus
 from tests.world import World
@@ -172,6 +172,8 @@ TORCH_OOM = (
     "unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 )
 SHM = "RuntimeError: unable to write to file </torch_1_2_3>"
+REMOTE = "org.apache.hadoop.ipc.RemoteException: "
+LOGIN = {"login": "always"}
 KEEP = {"model": {"uri": "hdfs:///m", "upload": True, "on_failure": "keep"}}
 # words of the hint; the exception, or an exit status, or a reason of the bootstrap; keys that the
 # job has already, or what its posted description says where the world lacks what they need
@@ -195,6 +197,11 @@ HAD: tuple[tuple[str, Any, dict[str, Any]], ...] = (
     ("/dev/shm]", SHM, {"docker": {"tmpfs": ["/dev/shm"]}, "image": "x/y:1"}),
     ("/dev/shm]", 135, {"docker": {"tmpfs": ["/dev/shm"]}, "image": "x/y:1"}),
     ("on_failure: keep", "output-failed", {"posted": {"data": {"outputs": KEEP}}}),
+    ("login of its own", f"{REMOTE}token (token for a: x) is expired", {"posted": {"kerberos": LOGIN}}),
+    ("with its keytab", "OSError: GSS initiate failed", {"posted": {"kerberos": LOGIN}}),
+    ("under `kerberos`", "OSError: GSS initiate failed", {"posted": {"kerberos": {}}}),
+    ("krb5_conf`: inline", "OSError: Can't get Kerberos realm", {"posted": {"kerberos": {"krb5_conf": "x"}}}),
+    ("see `dns.server`", "socket.gaierror: [Errno -2] Name or service not known", {"posted": {"dns_server": "d:1"}}),
     ("list it in a file", "ModuleNotFoundError: No module named 'wisdom'", {"posted": {"packages": {}}}),
 )  # fmt: skip
 
@@ -236,3 +243,36 @@ def test_hint_does_not_advise_what_the_job_has(world: World, number: int) -> Non
     hint = failed_hint(world, "had", how, **has)
     assert words not in hint, hint
     assert not re.search(r"^; |; $|; ;", hint), hint
+
+
+UNREACHABLE = (
+    "[submit_tf_job] so far: chief-0.mnist.alice.x (172.17.0.2) does not answer at port 20011\n"
+)
+
+
+@pytest.mark.parametrize("is_had", [False, True])
+def test_hint_of_an_unreachable_task_knows_the_network(world: World, is_had: bool) -> None:
+    network = "host" if is_had else "bridge"
+    job = Failing(world, name="lonely", image="x/y:1", network=network)
+    assigned = PMEM.partition("\n")[0].replace("node7.example.com", "node1") + "\n"
+    first = job.first("chief-0", None, "peers-missing", message="not every task arrived: worker-0")
+    missing = ["worker-1", "worker-0"]
+    cause = job.why(first, am=assigned, stderr=UNREACHABLE, missing=missing)
+    assert ("`network: host`" in cause["hint"], cause["code"]) == (not is_had, "tasks-unreachable")
+
+
+@pytest.mark.parametrize(
+    ("most", "words"),
+    [
+        (256, "roles.worker.memory is 256Mi, and queue default gives no more: make the batch"),
+        (384, "roles.worker.memory is 256Mi: try 384Mi, which is all of default, or make"),
+        (8192, "roles.worker.memory is 256Mi: try 768Mi, or make the batch"),
+    ],
+)
+def test_hint_advises_no_more_memory_than_the_queue_gives(
+    world: World, most: int, words: str
+) -> None:
+    job = Failing(world)
+    world.yarn.queue_limits = {"maximumAllocation": {"memory": most, "vCores": 4}}
+    cause = job.why(am=PMEM + TOLD_TO_END)
+    assert (cause["code"], words in cause["hint"]) == ("out-of-memory", True), cause["hint"]
