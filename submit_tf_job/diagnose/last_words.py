@@ -205,8 +205,8 @@ def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
     error = next((line for line in reversed(near) if _USAGE_ERROR.match(line.text)), None)
     if error is not None and error.text.endswith(":"):
         at = near.index(error)
-        told = " ".join(line.text for line in near[at : at + 6])
-        return _make_last_words(told, near[at : at + 6], is_usage=True)
+        more = near[at : at + 6]
+        return _make_last_words(" ".join(line.text for line in more), more, is_usage=True)
     if error is not None:
         return _make_last_words(error.text, [lines[uses[-1]], error], is_usage=True)
     before = lines[uses[-1] - 1] if uses[-1] else None
