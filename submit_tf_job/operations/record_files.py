@@ -95,11 +95,12 @@ class RecordFiles(NamedTuple):
 
     def _list_entries(self, path: str) -> list[Stat]:
         """Return the directories of jobs, or the records of one; [] if there is no such path."""
-        from submit_tf_job.storage import NoSuchPath
+        from submit_tf_job.storage import TEMPORARY, NoSuchPath
 
         with suppress(NoSuchPath):
             items = self.storage.list_dir(self.storage.path(path))
-            return [item for item in items if not item.name.endswith((REPORT, USAGE))]
+            beside = (REPORT, USAGE, TEMPORARY)  # the last of a writer that has ended before
+            return [item for item in items if not item.name.endswith(beside)]
         return []
 
 

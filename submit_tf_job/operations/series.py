@@ -78,14 +78,17 @@ class UsageLooks:
         return self._last
 
 
-def keep_usage(cluster: Cluster, status: JobStatus) -> None:
-    """Write the use and the curves of a run that is over beside its record, if its deciding task
-    could not, because it was stopped or killed.
+def lost_its_use(status: JobStatus) -> bool:
+    """Return whether the deciding task of a run that is over could not write its use beside the
+    run's record, because the run was stopped or killed.
     """
     report = status.report
-    if report is None or report.state in ("succeeded", "failed"):
-        return
-    if run_records.usage_of(cluster, status.run) is None:
+    return report is not None and report.state not in ("succeeded", "failed")
+
+
+def keep_usage(cluster: Cluster, status: JobStatus) -> None:
+    """Write the use and the curves of a run beside its record, if it has lost them."""
+    if lost_its_use(status) and run_records.usage_of(cluster, status.run) is None:
         from submit_tf_job.usage_report import UsageReport
 
         found = UsageReport.parse(_left_by_tasks(cluster, status, {}))

@@ -21,7 +21,6 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
 )
 from submit_tf_job.operations import resubmission, run_again, run_records, runs, staging
-from submit_tf_job.operations.change import apply_priority
 from submit_tf_job.operations.cluster import (
     Cluster,
     JobRef,
@@ -29,7 +28,6 @@ from submit_tf_job.operations.cluster import (
     site_of,
 )
 from submit_tf_job.operations.read_status import read_status
-from submit_tf_job.operations.run_differences import differences, name_of_differences
 from submit_tf_job.operations.run_values import values_of_job
 from submit_tf_job.operations.runs import is_of_content
 from submit_tf_job.operations.stop import stop_run
@@ -296,6 +294,8 @@ def submit(
         raise _key_reused(ref)
     warnings = [] if done.adopted else [*preparation.said]
     if planned.job.priority is not None:
+        from submit_tf_job.operations.change import apply_priority  # few jobs have one
+
         warnings.append(apply_priority(cluster, ref, planned.job.priority))
     if done.live:
         warnings.append(_several_runs_warning(planned.job.name, ref, done.live))
@@ -313,6 +313,8 @@ def submit(
 
 def _with_other_name(cluster: Cluster, planned: Plan, error: NameTaken) -> NameTaken:
     """Return the error with a name that says how the job differs from the run that is alive."""
+    from submit_tf_job.operations.run_differences import differences, name_of_differences
+
     record = None
     with suppress(SubmitTFJobError):
         record = run_records.read(cluster, str(error.details.get("run")))

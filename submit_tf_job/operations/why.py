@@ -14,7 +14,7 @@ from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.logs import am_log, end_of_log
-from submit_tf_job.operations.series import keep_usage
+from submit_tf_job.operations.series import keep_usage, lost_its_use
 from submit_tf_job.operations.stored_services import service_of
 from submit_tf_job.yarn import service_properties
 
@@ -216,11 +216,13 @@ def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
 
 
 LIMIT_S = 8.0
+RECORD_S = 0.2  # a verdict is not kept back for its record
 END_BYTES = 256 * 1024
 
 
 def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
-    """Return why a job failed; with the first status of its end, the run's record is completed.
+    """Return why a job failed; with the first status of its end, the run's record is completed. If
+    that takes longer than `RECORD_S`, it goes on in a thread.
 
     Args:
         cluster: Its cluster.
@@ -235,9 +237,18 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
     cause = None
     if status.state is JobState.FAILED:
         cause = _first_cause(cluster, status)
-    if run_records.complete(cluster, status, cause):
-        keep_usage(cluster, status)
+    limit_s = LIMIT_S if lost_its_use(status) else RECORD_S
+    waiting.results_within(limit_s, lambda: [_record_end(cluster, status, cause)], cluster.clock)
     return cause
+
+
+def _record_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> None:
+    """Complete the record of a run that is over; errors are only logged."""
+    try:
+        if run_records.complete(cluster, status, cause):
+            keep_usage(cluster, status)
+    except SubmitTFJobError as error:
+        _LOG.info("the use of %s: %s", status.run, error.message)
 
 
 def _first_cause(cluster: Cluster, status: JobStatus) -> Cause | None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract, keytab
 from submit_tf_job.errors import JobSpecError, Problem, Refused
-from submit_tf_job.host.kerberos import short_name
 from submit_tf_job.host.located.tree import BUILT_IN
 from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import Command, HostFile, Job, Role, Strategy, TFConfigMode
@@ -431,6 +430,8 @@ def _of_kerberos(job: Job, site: Site) -> list[str]:
         return []
     if job.kerberos is None:
         return [_without_kerberos(site)]
+    from submit_tf_job.host.kerberos import short_name
+
     found = []
     first = short_name(job.kerberos.principal)
     # by Hadoop's default auth_to_local; a cluster may have other rules

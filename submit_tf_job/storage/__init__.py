@@ -21,9 +21,18 @@ from urllib.parse import urlsplit
 from submit_tf_job.container.hadoop import default_authority, default_file_system, web_addresses
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.host.hadoopconf import HDFS, HadoopConfiguration, configuration, listed
-from submit_tf_job.storage.base import NoSuchPath, PathExists, RangeReader, Stat, Storage, join
+from submit_tf_job.storage.base import (
+    TEMPORARY,
+    NoSuchPath,
+    PathExists,
+    RangeReader,
+    Stat,
+    Storage,
+    join,
+)
 
 __all__ = [
+    "TEMPORARY",
     "NoDefaultFileSystem",
     "NoSuchPath",
     "PathExists",

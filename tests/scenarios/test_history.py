@@ -6,13 +6,17 @@ import json
 import os
 import re
 import shutil
+import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 import submit_tf_job
+from submit_tf_job.operations.record_files import RecordFiles
 from tests.json_page import check, documented
 from tests.scenarios.conftest import ME
+from tests.tool import until
 from tests.world import RM, World
 
 SPEC = "mnist.yaml"
@@ -26,6 +30,35 @@ def succeeds(world: World) -> None:
     told: dict[str, Any] = {"progress": progress, "outcome": {"status": 0}, "outputs": OUTPUTS}
     world.reports(chief, "succeeded", **told)
     world.yarn.containers["chief"][0]["state"] = "SUCCEEDED"
+
+
+def test_a_verdict_does_not_wait_for_its_record(
+    kept: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.submitted()
+    succeeds(kept)
+    kept.cluster.clock.after(1, kept.ends)
+    [record] = (kept.home / "staging/records").rglob(f"{kept.name}.json")
+    answers, write = threading.Event(), RecordFiles.write
+
+    def write_to_slow_hdfs(files: RecordFiles, content: Mapping[str, Any]) -> None:
+        kept.passes(0.3)
+        answers.wait(60)
+        write(files, content)
+
+    monkeypatch.setattr(RecordFiles, "write", write_to_slow_hdfs)
+    done = kept("wait", "mnist")
+    assert (done.status, done.out.split()[:2]) == (0, ["mnist", "SUCCEEDED"])
+    assert json.loads(record.read_bytes())["end"] is None
+    answers.set()
+    until(lambda: json.loads(record.read_bytes())["end"], "the record is written afterwards")
+
+
+def test_history_leaves_out_what_a_writer_has_left_that_was_killed(kept: World) -> None:
+    kept.submitted()
+    [record] = (kept.home / "staging/records").rglob(f"{kept.name}.json")
+    shutil.copy(record, record.with_name(f".{record.name}.0123456789abcdef.tmp"))
+    assert len(kept("history", "mnist", "-o", "json").json["runs"]) == 1
 
 
 def test_a_run_is_known_after_yarn_has_forgotten_it(kept: World) -> None:
