@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -94,6 +95,38 @@ def test_submit_ends_with_the_reason_where_hdfs_cannot_be_read(
     waiting = [line for line in done.err.splitlines() if "waiting for mnist-" in line]
     assert [said in line for line in waiting] == ([True] if waits_s else [])
     assert POST not in world.asked()
+
+
+def requests_without_names(world: World) -> list[tuple[str, str]]:
+    return [(method, re.sub(r"(mnist|later)-\w+", "RUN", path)) for method, path in world.asked()]
+
+
+@pytest.mark.parametrize(("are_over", "long_answers"), [(True, 0), (False, 2)])
+def test_submit_asks_no_more_where_a_user_has_a_thousand_applications(
+    world: World, monkeypatch: pytest.MonkeyPatch, are_over: bool, long_answers: int
+) -> None:
+    """Only live ones are listed, which may be of the same job: once before the POST, once after."""
+    network, sizes = world.cluster.network, list[int]()
+    ask = network.ask
+
+    def ask_and_measure(*arguments: Any) -> Answer:
+        answer = ask(*arguments)
+        sizes.append(len(answer.body))
+        return answer
+
+    monkeypatch.setattr(network, "ask", ask_and_measure)
+    world.spec()
+    assert world("submit", SPEC, "-d").status == 0
+    alone = requests_without_names(world)
+    for number in range(1000):
+        app = world.yarn.submit_app("alice", {"name": f"other-{number}"})
+        if are_over:
+            world.yarn.end(app, "FINISHED", "SUCCEEDED")
+    world.spec("later")
+    sizes.clear()
+    assert world("submit", "later.yaml", "-d").status == 0
+    assert requests_without_names(world) == alone
+    assert sum(size > 2000 for size in sizes) == long_answers
 
 
 def test_submit_detached(world: World) -> None:
