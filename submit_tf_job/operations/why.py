@@ -238,15 +238,19 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
     if status.state is JobState.FAILED:
         cause = _first_cause(cluster, status)
     limit_s = LIMIT_S if lost_its_use(status) else RECORD_S
-    waiting.results_within(limit_s, lambda: [_record_end(cluster, status, cause)], cluster.clock)
+    waiting.results_within(limit_s, partial(_record_end, cluster, status, cause), cluster.clock)
     return cause
 
 
-def _record_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> None:
-    """Complete the record of a run that is over; errors are only logged."""
+def _record_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> Iterator[bool]:
+    """Complete the record of a run that is over, and yield whether it lacked its end; errors are
+    only logged.
+    """
     try:
-        if run_records.complete(cluster, status, cause):
+        was_completed = run_records.complete(cluster, status, cause)
+        if was_completed:
             keep_usage(cluster, status)
+        yield was_completed
     except SubmitTFJobError as error:
         _LOG.info("the use of %s: %s", status.run, error.message)
 
