@@ -68,8 +68,16 @@ def addresses_of(authority: str, conf: Mapping[str, str]) -> list[str]:
     return [_with_port(conf[key]) for key in keys if conf.get(key)]
 
 
+def host_and_port(address: str) -> tuple[str, str]:
+    """Return both parts of an address, "" for one that it lacks; IPv6 keeps its brackets."""
+    if address.endswith("]") or ":" not in address:
+        return address, ""
+    host, _, port = address.rpartition(":")
+    return host, port
+
+
 def _with_port(address: str) -> str:
-    return address if ":" in address else f"{address}:{RPC_PORT}"
+    return address if host_and_port(address)[1] else f"{address}:{RPC_PORT}"
 
 
 def web_addresses(authority: str, conf: Mapping[str, str]) -> tuple[str, list[str]]:
@@ -85,10 +93,10 @@ def web_addresses(authority: str, conf: Mapping[str, str]) -> tuple[str, list[st
         own = conf.get(f"dfs.namenode.{scheme}-address{suffix}", "")
         if not own and (suffix.count(".") < 2 or not is_service):  # DFSUtil.getSuffixedConf
             own = conf.get(f"dfs.namenode.{scheme}-address", "")
-        host, _, port = own.rpartition(":")
+        host, port = host_and_port(own)
         if host in ("", "0.0.0.0"):  # noqa: S104 - "every address" names none
             rpc = conf.get(f"dfs.namenode.rpc-address{suffix}", "") if is_service else authority
-            host = rpc.partition(":")[0]
+            host = host_and_port(rpc)[0]
         if host:
             addresses.append(f"{host}:{port or WEB_PORTS[scheme]}")
     return scheme, addresses

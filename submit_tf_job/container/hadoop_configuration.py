@@ -30,6 +30,7 @@ FILES = {
 }
 SUBSTITUTIONS = 20  # Configuration.MAX_SUBST
 LEVELS = 20  # of files that include each other; Hadoop ends with a StackOverflowError
+SPACE = "".join(map(chr, range(33)))  # what Java's String.trim() cuts; no-break spaces stay
 VARIABLE = re.compile(r"\$\{([^} $]+)\}")  # Configuration.findSubVariable
 # Deprecated names of the keys that this package reads: Configuration.defaultDeprecations,
 # HdfsConfiguration.addDeprecatedKeys.
@@ -97,7 +98,7 @@ class HadoopConfiguration(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         """Return the value of a key, without white space around it (Configuration.getTrimmed)."""
-        return self._with_variables(self.raw[NEW_NAMES.get(name, name)]).strip()
+        return self._with_variables(self.raw[NEW_NAMES.get(name, name)]).strip(SPACE)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
@@ -158,8 +159,11 @@ def is_true(conf: Mapping[str, str], name: str) -> bool:
 
 
 def listed(conf: Mapping[str, str], name: str) -> list[str]:
-    """Return the items of a value with commas (Configuration.getTrimmedStringCollection)."""
-    return [item.strip() for item in conf.get(name, "").split(",") if item.strip()]
+    """Return the items of a value with commas or lines, each once
+    (Configuration.getTrimmedStringCollection).
+    """
+    items = (item.strip(SPACE) for item in re.split("[,\\n]", conf.get(name, "")))
+    return list(dict.fromkeys(filter(None, items)))
 
 
 def from_environment(text: str, environ: Mapping[str, str]) -> str | None:
@@ -244,6 +248,19 @@ def read_file(
     return _FileParser(directory, path, read).items()
 
 
+def _parsed(content: bytes) -> Element:
+    """Return the root of an XML document, in any encoding that Python knows."""
+    from xml.etree import ElementTree as ET  # most tasks and commands read no such file
+
+    try:
+        return ET.fromstring(content)  # noqa: S314 - the cluster's configuration
+    except (ValueError, LookupError):  # expat knows Unicode and single bytes, not GBK
+        named = re.match(rb"""<\?xml[^>]+encoding=["']([\w.-]+)""", content)
+        if not named:
+            raise
+        return ET.fromstring(content.decode(named.group(1).decode()))  # noqa: S314
+
+
 class _FileParser:
     """The properties of one file, as Configuration.Parser finds them: by the order of elements."""
 
@@ -262,7 +279,7 @@ class _FileParser:
         from xml.etree import ElementTree as ET  # most tasks and commands read no such file
 
         try:
-            root = ET.fromstring(self.read(self.path))  # noqa: S314 - the cluster's configuration
+            root = _parsed(self.read(self.path))
         except FileNotFoundError:
             return []
         # an encoding that expat does not support is a ValueError or LookupError
@@ -291,7 +308,7 @@ class _FileParser:
 
     def _end_element(self, kind: str, href: str) -> None:
         if kind == "name" and self.token:
-            self.name = self.token.strip()
+            self.name = self.token.strip(SPACE)
         elif kind == "value" and self.token:
             self.value = self.token
         elif kind == "final":

@@ -45,6 +45,10 @@ __all__ = [
     "is_own_hdfs",
     "open_storage",
 ]
+# hdfs://host:port, s3a://bucket, abfs://container@account.example.com, file:///, hdfs://[::1]:8020
+_DEFAULT = re.compile(
+    r"[a-zA-Z][\w+.-]*://(([\w.~-]+@)?([\w.~-]+|\[[\w:.%]+\])(:\d+)?)?(/\S*)?|file:/\S*"
+)
 
 
 class NoDefaultFileSystem(SettingsError):
@@ -184,6 +188,12 @@ def _default_of(conf: HadoopConfiguration, directory: Path) -> str:
         raise SettingsError(
             f"{conf.origins['fs.defaultFS']}: fs.defaultFS has {variable}, which is not set here",
             hint="Set the variable, or name the storage itself, such as hdfs://namenode:8020.",
+        )
+    if not _DEFAULT.fullmatch(found):  # URI(): Hadoop says "Illegal character in authority"
+        raise SettingsError(
+            f"{conf.origins['fs.defaultFS']}: fs.defaultFS is {found!r}, which is not the address "
+            "of a file system",
+            hint="Write one, such as hdfs://namenode:8020, or name the storage itself.",
         )
     return found.rstrip("/") if urlsplit(found).netloc else found
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from submit_tf_job import waiting
-from submit_tf_job.container.hadoop import addresses_of, default_authority
+from submit_tf_job.container.hadoop import addresses_of, default_authority, host_and_port
 from submit_tf_job.container.hadoop_configuration import listed
 from submit_tf_job.errors import (
     BadAnswer,
@@ -158,10 +158,10 @@ class HdfsStorage(Storage):
         """
         problems, missing = [], True
         for address in self._addresses:
-            host, _, port = address.rpartition(":")
+            host, port = host_and_port(address)
             try:
                 with socket.create_connection(
-                    (host, int(port)), timeout=min(CONNECT_TIMEOUT_S, self.timeout_s)
+                    (host.strip("[]"), int(port)), timeout=min(CONNECT_TIMEOUT_S, self.timeout_s)
                 ):
                     return
             except (OSError, ValueError) as error:

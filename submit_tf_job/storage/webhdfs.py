@@ -13,6 +13,7 @@ from typing import Any
 
 from fsspec.implementations.webhdfs import WebHDFS
 
+from submit_tf_job.container.hadoop import host_and_port
 from submit_tf_job.errors import BadAnswer, UsageError
 from submit_tf_job.host.kerberos import library
 from submit_tf_job.storage.base import Stat, Storage, join, translated
@@ -72,7 +73,7 @@ class WebHdfsStorage(Storage):
         timeout_s: float,
     ) -> None:
         super().__init__(f"{scheme}://{authority}")
-        host, _, port = authority.partition(":")
+        host, port = host_and_port(authority)
         root = default_fs.rstrip("/")
         self._hdfs_root = root if root.startswith("hdfs://") else None
         options: dict[str, Any] = {"user": user}

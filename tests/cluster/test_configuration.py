@@ -23,6 +23,8 @@ DIRECTORIES = 150
 ENVIRON = {"TEST_SET": "from-env", "TEST_EMPTY": "", "TEST_HOST": "localhost"}
 # addresses are compared by name, so each host has one name
 HOSTS = ("localhost", "0.0.0.0", "${env.TEST_HOST}", "${test.host}", "${a}", " localhost\n")
+ENCODINGS = ("utf-8", "utf-16", "gbk", "big5")
+NOT_ASCII = "\u7bc0\u9ede"
 VALUES = (
     *(
         "one",
@@ -66,6 +68,7 @@ VALUES = (
         "${env.A:B}",
         "a&b<c>",
         " padded ",
+        "\u00a0padded\u3000",
         "${fs.default.name}",
         "${fs.defaultFS}",
     ),
@@ -123,7 +126,7 @@ WORDS = {
         "hdfs://${test.host}:1",
     ),
     "fs.default.name": ("hdfs://localhost:9", "localhost"),
-    "dfs.nameservices": ("ns1", "ns1,ns2", " ns1 , ns2 "),
+    "dfs.nameservices": ("ns1", "ns1,ns2", " ns1 , ns2 ", "ns1\n  ns2", "ns1,,ns1", "ns1\u00a0"),
     "dfs.federation.nameservices": ("ns1",),
     "dfs.ha.namenodes.ns1": ("nn1", "nn1,nn2"),
     "dfs.http.policy": ("HTTPS_ONLY", "HTTP_ONLY", "https_only", "HTTP_AND_HTTPS"),
@@ -195,9 +198,12 @@ def write(directory: Path, rng: random.Random) -> None:
         '<property name="test.addresses" value="localhost:8020,localhost:8088,localhost:50070"/>'
     )
     core = file_of(rng, (*COMMON, *COMMON, *OF_HDFS, *OF_YARN), included)
-    (directory / "core-site.xml").write_text(
-        core.replace("</configuration>", f"{addresses}</configuration>", 1)
-    )
+    core = core.replace("</configuration>", f"{addresses}</configuration>", 1)
+    encoding = rng.choice(ENCODINGS)
+    if not core.isascii():
+        encoding = "utf-16"
+    head = f'<?xml version="1.0" encoding="{encoding}"?><!-- {NOT_ASCII} -->'
+    (directory / "core-site.xml").write_bytes((head + core).encode(encoding))
     for name, keys in (
         ("hdfs-site.xml", OF_HDFS),
         ("yarn-site.xml", OF_YARN),

@@ -67,7 +67,13 @@ NO_HDFS = [
     ("hdfs://nn:8020", busy, 7, 300, "(nn:8020: Temporary failure in name resolution)"),
     # what no attempt can mend
     ("hdfs://nn:8020", unknown, 7, 0, "no NameNode answers (nn:8020: Name or service not known)"),
-    ("hdfs://nn:port", refused, 7, 0, "no NameNode answers (nn:port: "),
+    (
+        "hdfs://nn:port",
+        refused,
+        2,
+        0,
+        "'hdfs://nn:port', which is not the address of a file system",
+    ),
     ("hdfs://${env.NN_OF_NOBODY}", refused, 2, 0, "${env.NN_OF_NOBODY}, which is not set here"),
     ("nosuch://nn:8020", refused, 2, 0, "nosuch"),
 ]

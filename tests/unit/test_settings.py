@@ -301,6 +301,16 @@ def test_hadoop_configuration_is_read_by_hadoops_rules(host: Host, text: str, fo
     assert host.rms(HADOOP_CONF_DIR=str(path.parent), RM_SET="rm-set") == [found]
 
 
+def test_hadoop_configuration_may_have_an_encoding_that_expat_does_not_know(host: Host) -> None:
+    text = f'<?xml version="1.0" encoding="GBK"?><configuration><!-- \u8282\u70b9 -->{INNER}'
+    path = host.home / "conf/yarn-site.xml"
+    path.parent.mkdir()
+    path.write_bytes(f"{text}</configuration>".encode("gbk"))
+    assert host.rms(HADOOP_CONF_DIR=str(path.parent)) == ["http://rm1:8088"]
+    path.write_bytes(f"{text.replace('GBK', 'nosuch')}</configuration>".encode("gbk"))
+    assert "unknown encoding" in host.refused(HADOOP_CONF_DIR=str(path.parent))[0]
+
+
 def test_hadoop_configuration_says_what_it_lacks(host: Host) -> None:
     text = f'<property name="{RM}hostname" value="${{env.NOSUCH}}"/>'
     path = host.write(host.home / "conf/yarn-site.xml", f"<configuration>{text}</configuration>")

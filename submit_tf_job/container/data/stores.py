@@ -258,9 +258,9 @@ def _check_reachable(addresses: list[str]) -> None:
     """Fail within seconds if no NameNode accepts connections: hdfs-native tries for minutes."""
     problems = []
     for address in addresses:
-        host, _, port = address.rpartition(":")
+        host, port = hadoop.host_and_port(address)
         try:
-            socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
         except (OSError, ValueError) as err:
             problems.append(f"{address}: {getattr(err, 'strerror', None) or err}")
         else:

@@ -244,6 +244,12 @@ def test_name_nodes_and_web_addresses(tmp_path: Path) -> None:
         "http",
         ["web:1234"],
     )
+    plain = {"dfs.namenode.http-address": "web"}  # without a port
+    assert hadoop.web_addresses("nn:9000", plain) == ("http", ["web:9870"])
+    assert hadoop.web_addresses("[::1]:9000", {}) == ("http", ["[::1]:9870"])
+    assert hadoop.addresses_of("[::1]", {}) == ["[::1]:8020"]
+    lines = {"dfs.nameservices": "ns1\n  ns2,ns1", "dfs.namenode.rpc-address.ns2": "two"}
+    assert hadoop.name_nodes(lines) == {"": [], "ns1": [], "ns2": ["two:8020"]}
     (tmp_path / "core-site.xml").write_text(
         "<configuration><property><name>h</name><value>nn</value></property>"
         "<property><name>fs.defaultFS</name><value>hdfs://${h}:9000</value></property></configuration>"

@@ -62,6 +62,19 @@ def write_conf(directory: Path, **files: dict[str, str]) -> Path:
         ({"fs.defaultFS": "hdfs://${h}:8020/", "h": "namenode"}, "hdfs://namenode:8020"),
         ({"fs.default.name": "hdfs://old:8020"}, "hdfs://old:8020"),  # before Hadoop 2
         ({}, "core-site.xml: fs.defaultFS is not set"),
+        ({"fs.defaultFS": "hdfs://[::1]:8020"}, "hdfs://[::1]:8020"),
+        ({"fs.defaultFS": "\n hdfs://host\n"}, "hdfs://host"),
+        *(
+            ({"fs.defaultFS": written}, "which is not the address of a file system")
+            for written in (
+                "hdfs:// namenode:8020",
+                "hdfs://one:8020,hdfs://two:8020",
+                "hdfs://{{ namenode }}:8020",
+                "hdfs://namenode:8020\u00a0",  # Java's trim leaves a no-break space
+                "hdfs://$NAMENODE:8020",
+                "/namenode",
+            )
+        ),
         ("<configuration>", "core-site.xml: cannot be read"),
         (None, "no such directory"),
     ],
@@ -72,7 +85,7 @@ def test_the_default_file_system(tmp_path: Path, core: Any, found: str) -> None:
     elif core is not None:
         write_conf(tmp_path, core=core)
     if found.startswith("hdfs:"):
-        assert default_fs(tmp_path) == found
+        assert default_fs(tmp_path) == found, core
     else:
         with pytest.raises(SettingsError, match=found):
             default_fs(tmp_path if core is not None else tmp_path / "none")
