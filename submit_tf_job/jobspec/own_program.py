@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import posixpath
 import re
@@ -31,6 +32,13 @@ _OF_THE_SHELL = frozenset(
     (".", "cd", "eval", "export", "set", "source", "trap", "ulimit", "umask", "unset")
 )
 _SHOWS = frozenset(("-V", "-VV", "--version", "-h", "--help"))  # options of Python that end it
+# how a script names the directory that it lies in; the directory behind $(cd DIRECTORY && pwd)
+_OWN_DIRECTORY = re.compile(
+    r"""\$\(\s*dirname\s+(?:--\s+)?(?P<q>["']?)(?:\$0|\$\{0\}|\$BASH_SOURCE|\$\{BASH_SOURCE(?:\[0\])?\})"""
+    r"""(?P=q)\s*\)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}"""
+)
+_DIRECTORY_ITSELF = re.compile(r"\$\(cd ([\w./-]+)\s*(?:&&|;)\s*pwd(?: -P)?\)")
+_SHELL_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _WORD_ENDS = re.compile(r"[\s;&|()<>'\"=,]+")
 _INSTALLED = frozenset(("bin", "site-packages", "dist-packages"))
 # what the source of a program says that trains together with others, or finds them itself
@@ -142,11 +150,21 @@ class _Search:
     given: Collection[str]
     absent: str = ""
     _in_text: bool = False
+    # of a shell's text: where `cd` has led, from the working directory; what its variables hold
+    _inside: str = ""
+    _variables: dict[str, str] = field(default_factory=dict)
+    _entered: set[str] = field(default_factory=set)
+    # the texts of the command line, and their words with where `cd` had led
+    _texts: set[str] = field(default_factory=set)
+    _named: list[tuple[str, str]] = field(default_factory=list)
+    _in_script: bool = False
 
     def add_command(self, words: list[str]) -> None:
         """Add the program of a simple command."""
+        while len(words) > 1 and self._in_text and self._set_variable(words[0]):
+            words = words[1:]
         first = words[0]
-        path = self.base / first
+        path = self._place(first)
         if _PYTHON.fullmatch(first):
             self._add_of_python(words, 0)
         elif _SHELL.fullmatch(first):
@@ -161,23 +179,89 @@ class _Search:
         else:
             self._add_of_launcher(words, 0)
 
-    def add_text(self, text: str) -> None:
-        """Add the programs of a shell's text or script; what is not clear there is passed over."""
-        before, self._in_text = self._in_text, True
-        for words in _simple_commands(text):
-            try:
-                self.add_command(words)
-            except UsageError:  # noqa: PERF203 - there may be a `cd` before it
-                continue
-        self._in_text = before
+    def add_text(self, text: str, script: str = "") -> None:
+        """Add the programs of a shell's text or script; what is not clear there is passed over.
+
+        `cd`, variables with a known value, and the directory of the script itself are followed.
+        """
+        before = self._in_text, self._in_script, self._inside, self._variables
+        self._in_text, self._variables = True, {**self._variables}
+        self._in_script |= bool(script)
+        self._texts.add(text)
+        if script:
+            text = _OWN_DIRECTORY.sub(posixpath.dirname(script) or ".", text)
+        outside: list[str] = []
+        for written in _simple_commands(text):
+            words = [self._expanded(word) for word in written]
+            if words == ["("]:
+                outside.append(self._inside)
+            elif words == [")"]:
+                self._inside = outside.pop() if outside else self._inside
+            elif words[0] in ("cd", "pushd"):
+                self._enter(words[-1])
+            elif words[0] == "export" or all(map(_VARIABLE.fullmatch, words)):
+                _ = [self._set_variable(word) for word in words]
+            if words[0] not in ("cd", "pushd", "(", ")"):
+                self._add_of_text(words)
+        self._in_text, self._in_script, self._inside, self._variables = before
+
+    def _add_of_text(self, words: list[str]) -> None:
+        """Add one command of a shell's text."""
+        if not self._in_script:
+            self._named += [(self._inside, word) for word in words]
+        try:
+            self.add_command(words)
+        except UsageError:  # the text may be meant for another directory
+            return
+
+    def _enter(self, word: str) -> None:
+        """Follow a `cd`; one whose directory is not known is passed over."""
+        path = self._name(word)
+        if path.startswith(("/", "..")) or (self.base / path).is_dir():
+            self._inside = "" if path == "." else path
+            self._entered.add(os.path.realpath(self.base / path))
+
+    def _set_variable(self, word: str) -> bool:
+        """Keep the value of an assignment of a shell; return whether it is one."""
+        name, _, value = word.partition("=")
+        if not _VARIABLE.fullmatch(word):
+            return False
+        entered = _DIRECTORY_ITSELF.fullmatch(value)
+        self._variables[name] = value = entered[1] if entered else value
+        self._entered.add(os.path.realpath(self._place(value)))
+        return True
+
+    def _expanded(self, word: str) -> str:
+        """Return a word with the variables whose values are known."""
+        known = {"PWD": ".", **self._variables}
+        word = word.replace("$(pwd)", ".")
+        return _SHELL_VARIABLE.sub(lambda found: known.get(found[1], found[0]), word)
+
+    def _place(self, word: str) -> Path:
+        """Return the path of a word: from the directory where the shell's text is."""
+        return self.base / self._inside / word
+
+    def _name(self, word: str) -> str:
+        """Return the same from the working directory."""
+        return posixpath.normpath(posixpath.join(self._inside, word))
 
     def add_named_files(self) -> None:
         """Add the small files of this directory that the command line names; note the others."""
-        words = _WORD_ENDS.split(" ".join(self.found.words))
-        for word in dict.fromkeys(filter(None, words)):
-            path, real = self.base / word, os.path.realpath(self.base / word)
-            home = os.path.realpath(self.base)
+        home = os.path.realpath(self.base)
+        whole = [("", word) for word in self.found.words if word not in self._texts]
+        parts = [
+            (inside, part)
+            for inside, word in (*whole, *self._named)
+            for part in filter(None, _WORD_ENDS.split(word))
+        ]
+        for inside, word in dict.fromkeys(parts):
+            path = self.base / inside / word
+            real = os.path.realpath(path)
             if not real.startswith(f"{home}/") or self.found.covers(real, self.given):
+                continue
+            if real in self._entered and any(
+                os.path.realpath(sent).startswith(f"{real}/") for sent in self.found.files
+            ):
                 continue
             name = os.path.relpath(real, home)
             if word.startswith("/") and path.exists():
@@ -194,7 +278,9 @@ class _Search:
             elif path.stat().st_size > SMALL:
                 what = f"a file here of {path.stat().st_size / 1e6:.1f} MB"
             else:
-                self.found.files[path] = posixpath.normpath(word)
+                self.found.files[path] = posixpath.normpath(posixpath.join(inside, word))
+                if path.suffix == ".ipynb":
+                    self._add_code(_code_of_notebook(path))
                 continue
             self.found.notes.append(f"{word} is {what}, and is not sent; send it by --file {word}")
 
@@ -245,6 +331,8 @@ class _Search:
         is_module, rest = False, range(index + 1, len(words))
         for at in rest:
             word = words[at]
+            if posixpath.basename(words[index]) == "env":
+                self._set_variable(word)
             if re.search(r"\s", word):  # such as `script -c "python train.py"`
                 self.add_text(word)
                 continue
@@ -283,17 +371,20 @@ class _Search:
     def _find_module(self, name: str) -> Path | None:
         """Return a module's file or package; below PYTHONPATH where the command line sets that."""
         top = name.partition(".")[0]
-        roots = [self.base, *(self.base / place for place in self._python_path())]
+        if self._inside.startswith(("/", "..")):
+            return None
+        roots = [self._place(""), *(self.base / place for place in self._python_path())]
         return next(filter(None, (_module_path(root, top) for root in roots)), None)
 
     def _python_path(self) -> list[str]:
         """Return the directories here that the command line adds to Python's path."""
-        places = self.found.env.get("PYTHONPATH", "").split(":")
-        inside = (posixpath.normpath(place) for place in places if place)
-        return [place for place in inside if not place.startswith(("/", "..", "$"))]
+        given = (values.get("PYTHONPATH", "") for values in (self._variables, self.found.env))
+        places = ":".join(given).split(":")
+        inside = (self._name(place) for place in places if place)
+        return [place for place in inside if not re.match(r"/|\.\.|.*\$", place)]
 
     def _is_own_file(self, word: str) -> bool:
-        path = self.base / word
+        path = self._place(word)
         return path.is_file() and not (
             path.is_absolute() and word.startswith("/") and _INSTALLED & {*path.parts}
         )
@@ -304,7 +395,7 @@ class _Search:
         if module is None:  # an installed one, which may start another
             self.found.is_torchrun |= name in _TORCHRUN
             self.absent = f"{clip(name)} is not in {self.base}"
-            if _module_path(self.base / "src", top):
+            if _module_path(self._place("src"), top) and not self._inside:
                 self.absent += f"; src has it: PYTHONPATH=src python -m {name}"
             self._add_of_launcher(words, index)
             return
@@ -312,20 +403,23 @@ class _Search:
         root = module.parent
         inner = root.joinpath(*name.split("."))
         main = inner / "__main__.py" if inner.is_dir() else inner.with_suffix(".py")
-        prefix = "" if root == self.base else f"{root.relative_to(self.base).as_posix()}/"
-        self._add_program(module, root, prefix, main)
+        self._add_program(module, root, self._prefix(root), main)
 
     def _add_code(self, text: str) -> None:
         try:
             tops = sorted(set(_imported_names(ast.parse(text))))
         except (SyntaxError, ValueError):
             return
-        for module in filter(None, (_module_path(self.base, top) for top in tops)):
-            self._add_program(module, self.base, "", None)
+        for module in filter(None, map(self._find_module, tops)):
+            self._add_program(module, module.parent, self._prefix(module.parent), None)
+
+    def _prefix(self, directory: Path) -> str:
+        """Return a directory below the working directory as the beginning of names there."""
+        return "" if directory == self.base else f"{directory.relative_to(self.base).as_posix()}/"
 
     def _add_script(self, words: list[str], index: int, word: str) -> None:
         """Add a script; one outside the working directory runs by its own name."""
-        path = self.base / word
+        path = self._place(word)
         if not path.is_file():
             if word.startswith(("/", "$", "~")):
                 self._add_of_launcher(words, index)
@@ -340,7 +434,7 @@ class _Search:
                 f"{clip(word)} is a notebook, which Python does not run",
                 hint=f"jupyter nbconvert --to script {path.name} makes a program of it",
             )
-        inside = os.path.normpath(word)
+        inside = self._name(word)
         if inside.startswith(("/", "..")):
             if self._in_text:
                 return  # a shell's text is not rewritten
@@ -350,7 +444,7 @@ class _Search:
         is_new = path not in self.found.files
         self._add_program(path, path.parent, inside[: -len(path.name)], path)
         if is_new and (path.suffix == ".sh" or (index and _SHELL.fullmatch(words[index - 1]))):
-            self.add_text(path.read_text("utf-8", "replace"))
+            self.add_text(path.read_text("utf-8", "replace"), word)
 
     def _refuse_bad_start(self, word: str, path: Path) -> None:
         """Refuse a file that the container's system would not start."""
@@ -363,9 +457,12 @@ class _Search:
 
     def _add_program(self, first: Path, root: Path, prefix: str, main: Path | None) -> None:
         """Add a module or script and what it imports, directly or by another, below `root`."""
-        queue = [first]
+        roots = [(root, prefix)]
+        places = map(self.base.joinpath, self._python_path())
+        roots += ((place, self._prefix(place)) for place in places)
+        queue = [(first, prefix)]
         while queue:
-            path = queue.pop()
+            path, prefix = queue.pop()
             if path in self.found.files:
                 continue
             self.found.files[path] = prefix + path.name
@@ -375,7 +472,9 @@ class _Search:
                 if source.suffix == ".py":
                     is_needed = source in (path, main)
                     tops = self._imports_of(source, is_needed=is_needed)
-                    queue += filter(None, (_module_path(root, top) for top in tops))
+                    for top in tops:
+                        modules = ((_module_path(root, top), prefix) for root, prefix in roots)
+                        queue += ((module, its) for module, its in modules if module)
 
     def _imports_of(self, source: Path, *, is_needed: bool) -> list[str]:
         """Return the names that a source imports; refuse one that Python cannot read."""
@@ -426,9 +525,22 @@ def _simple_commands(text: str) -> Iterator[list[str]]:
         for token in (*tokens, ";"):
             if not re.fullmatch(r"[();<>|&]+", token):
                 words.append(token)
-            elif words:
+                continue
+            if words:
                 yield words
                 words = []
+            yield from ([sign] for sign in token if sign in "()")
+
+
+def _code_of_notebook(path: Path) -> str:
+    """Return the Python of a notebook's cells, "" if it is none."""
+    try:
+        cells = json.loads(path.read_bytes())["cells"]
+        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (ValueError, LookupError, TypeError):
+        return ""
+    lines = (line for source in sources for line in source.splitlines())
+    return "\n".join("" if re.match(r"\s*[%!?]", line) else line for line in lines)
 
 
 def _imported_names(tree: ast.AST) -> Iterator[str]:

@@ -16,6 +16,7 @@ from tests.world import RM, World
 GIVEN = ("--image", "library/tf:2", "--memory", "1Gi")
 TRAIN = ["helper.py", "layers", "plugins", "train.py"]
 MODULE = ["helper.py", "layers", "plugins"]
+DEEP = ["src/beside.py", "src/deep.py"]
 
 
 @pytest.fixture
@@ -40,6 +41,11 @@ def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "big.csv": "0" * 1_000_001,
         "id_rsa": "",
         "book.ipynb": "{}",
+        "cells.ipynb": json.dumps(
+            {"cells": [{"cell_type": "code", "source": ["%time\n", "import helper"]}]}
+        ),
+        "jobs/beside.sh": 'D="$(cd "$(dirname "$0")" && pwd)"\npython -u "${D}/../src/deep.py" $@\n',
+        "jobs/above.sh": 'cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit\nPYTHONPATH=src:. exec python -m deep\n',
         "random.py": "",
         "uses.py": "import random, queue\n",
         "queue/one.py": "",
@@ -133,7 +139,17 @@ def test_run_sends_the_program_and_what_it_imports(
         ('bash -lc "python -X dev -W ignore -m layers.dense"', MODULE),
         ("timeout 60 ./run.sh", [*MODULE, "run.sh", "train.py"]),
         ("/usr/bin/python3 /opt/conda/bin/torchrun train.py", TRAIN),
-        ("bash -ec 'cd /tmp; python train.py >log 2>&1'", TRAIN),
+        ("bash -ec 'cd .; python train.py >log 2>&1'", TRAIN),
+        ("bash -c 'cd src && python deep.py --c ../conf.yaml'", ["conf.yaml", *DEEP]),
+        ("bash -c '(cd src; python deep.py); python train.py'", [*MODULE, *DEEP, "train.py"]),
+        ("bash -c 'cd src; python -m deep'", DEEP),
+        ("bash -c 'export A=1 PYTHONPATH=$PWD/src; python -m deep'", DEEP),
+        ("bash -c 'PYTHONPATH=src:$PYTHONPATH python -m deep'", DEEP),
+        ("env PYTHONPATH=src python -m deep", DEEP),
+        ("bash -c 'D=src; python $D/deep.py'", DEEP),
+        ("bash jobs/beside.sh", ["jobs/beside.sh", *DEEP]),
+        ("bash -e jobs/above.sh", ["jobs/above.sh", *DEEP]),
+        ("papermill cells.ipynb out.ipynb", ["cells.ipynb", "helper.py", "plugins"]),
         ("sh -x run.sh", [*MODULE, "run.sh", "train.py"]),
         ("python -c 'import helper; helper.go()'", ["helper.py", "plugins"]),
         ("python train.py --conf=conf.yaml --j conf/a.json", ["conf.yaml", "conf/a.json", *TRAIN]),
