@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from submit_tf_job.storage import Stat, Storage
 
 REPORT, USAGE = contract.RECORD_REPORT, contract.RECORD_USAGE
+TEMPORARY = ".tmp"  # of a file that is being written, or whose writer was killed
 LIFETIME = "lifetime_s"  # from the time of the file on; the deciding task reads it
 
 
@@ -63,11 +64,20 @@ class RecordFiles(NamedTuple):
 
     def jobs(self) -> list[str]:
         """Return the names of the jobs that have records, as the names of their runs show them."""
-        return [item.name for item in self._list_entries(self.top)]
+        return [item.name for item in self._list_directory(self.top)]
 
     def of_run_heads(self, *heads: str) -> list[Stat]:
         """Return the records below some names that `jobs` returns."""
-        return [item for head in heads for item in self._list_entries(f"{self.top}/{head}")]
+        return [
+            item
+            for head in heads
+            for item in self.files_of_head(head)
+            if not item.name.endswith((REPORT, USAGE, TEMPORARY))
+        ]
+
+    def files_of_head(self, head: str) -> list[Stat]:
+        """Return all files below a name that `jobs` returns."""
+        return self._list_directory(f"{self.top}/{head}")
 
     def of_job(self, job: str | None) -> list[Stat]:
         """Return the records of a job, whose name its runs may shorten, or of all jobs."""
@@ -93,14 +103,12 @@ class RecordFiles(NamedTuple):
         for ending in (REPORT, USAGE, ".json"):
             self.storage.remove(f"{item.path.removesuffix('.json')}{ending}")
 
-    def _list_entries(self, path: str) -> list[Stat]:
-        """Return the directories of jobs, or the records of one; [] if there is no such path."""
-        from submit_tf_job.storage import TEMPORARY, NoSuchPath
+    def _list_directory(self, path: str) -> list[Stat]:
+        """Return what a directory has; [] if there is no such path."""
+        from submit_tf_job.storage import NoSuchPath
 
         with suppress(NoSuchPath):
-            items = self.storage.list_dir(self.storage.path(path))
-            beside = (REPORT, USAGE, TEMPORARY)  # the last of a writer that has ended before
-            return [item for item in items if not item.name.endswith(beside)]
+            return self.storage.list_dir(self.storage.path(path))
         return []
 
 

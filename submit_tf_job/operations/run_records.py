@@ -23,7 +23,7 @@ from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.json_values import plain_value
 from submit_tf_job.observation import AWAITED, JobState, Verdict
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.record_files import LIFETIME, REPORT, USAGE, RecordFiles
+from submit_tf_job.operations.record_files import LIFETIME, REPORT, TEMPORARY, USAGE, RecordFiles
 from submit_tf_job.operations.run_values import values_of_job
 from submit_tf_job.program_version import VERSION
 from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short
@@ -42,6 +42,7 @@ _LOG = logging.getLogger(__name__)
 FORMAT = 1
 _SPEC_MAX, _REPORT_MAX = 256 * 1024, 64 * 1024
 _FORGOTTEN_AT_ONCE = 3
+_WRITTEN_MS = 3_600_000  # a file is written within this time, or its writer was killed
 _CLOCKS_DIFFER_S = 300  # of the ResourceManager, in a record, and of the NameNode, at its file
 _CAUSE = ("code", "task", "sentence", "hint", "retryable", "certain", "exception", "evidence")
 
@@ -55,10 +56,15 @@ def begin(cluster: Cluster, done: Submission) -> None:
         head = job_of(done.ref.run)
         files.make_directory(head)
         files.write(_begun_record(cluster, done))
-        stored = sorted(files.of_run_heads(head), key=lambda item: item.modified_ms)
-        beyond = stored[: max(0, len(stored) - cluster.settings.keep_records)]
+        stored = sorted(files.files_of_head(head), key=lambda item: item.modified_ms)
+        records = [item for item in stored if item.name.endswith(".json")]
+        beyond = records[: max(0, len(records) - cluster.settings.keep_records)]
         for old in beyond[:_FORGOTTEN_AT_ONCE]:
             files.remove(old)
+        newest_ms = stored[-1].modified_ms  # the record that was just written
+        for item in stored[:_FORGOTTEN_AT_ONCE]:
+            if item.name.endswith(TEMPORARY) and newest_ms - item.modified_ms > _WRITTEN_MS:
+                files.storage.remove(item.path)
 
 
 def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:

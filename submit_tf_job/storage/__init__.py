@@ -22,7 +22,6 @@ from submit_tf_job.container.hadoop import default_authority, default_file_syste
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.host.hadoopconf import HDFS, HadoopConfiguration, configuration, listed
 from submit_tf_job.storage.base import (
-    TEMPORARY,
     NoSuchPath,
     PathExists,
     RangeReader,
@@ -32,7 +31,6 @@ from submit_tf_job.storage.base import (
 )
 
 __all__ = [
-    "TEMPORARY",
     "NoDefaultFileSystem",
     "NoSuchPath",
     "PathExists",

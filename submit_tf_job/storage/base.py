@@ -24,7 +24,6 @@ from submit_tf_job.errors import (
 )
 
 PIECE = 4 * 1024 * 1024
-TEMPORARY = ".tmp"  # the ending of a file that is being written
 
 
 class NoSuchPath(UsageError, FileNotFoundError):
@@ -293,7 +292,7 @@ class Storage(ABC):
             PathExists: The file exists and `overwrite` is False.
         """
         path = self.path(path)
-        temporary = join(parent_of(path), f".{name_of(path)}.{os.urandom(8).hex()}{TEMPORARY}")
+        temporary = join(parent_of(path), f".{name_of(path)}.{os.urandom(8).hex()}.tmp")
         try:
             self.create(temporary, [content] if isinstance(content, bytes) else content, mode)
             with translated(self.root + path):

@@ -54,11 +54,19 @@ def test_a_verdict_does_not_wait_for_its_record(
     until(lambda: json.loads(record.read_bytes())["end"], "the record is written afterwards")
 
 
-def test_history_leaves_out_what_a_writer_has_left_that_was_killed(kept: World) -> None:
+@pytest.mark.parametrize(("age_s", "stays"), [(60, True), (7200, False)])
+def test_what_a_killed_writer_of_a_record_leaves_is_no_run_and_is_removed(
+    kept: World, age_s: float, stays: bool
+) -> None:
     kept.submitted()
     [record] = (kept.home / "staging/records").rglob(f"{kept.name}.json")
-    shutil.copy(record, record.with_name(f".{record.name}.0123456789abcdef.tmp"))
+    left = record.with_name(f".{record.name}.0123456789abcdef.tmp")
+    shutil.copy(record, left)
+    os.utime(left, (record.stat().st_mtime - age_s,) * 2)
     assert len(kept("history", "mnist", "-o", "json").json["runs"]) == 1
+    kept.ends()
+    kept.submitted()
+    assert left.exists() == stays
 
 
 def test_a_run_is_known_after_yarn_has_forgotten_it(kept: World) -> None:
