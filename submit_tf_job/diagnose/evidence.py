@@ -630,7 +630,12 @@ def _of_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block | N
     )
     if cause.hint and cause.code == "host-unreachable":
         return cause
-    if not host or re.match(r"^(?:localhost|127\.|10\.|192\.168\.|172\.)", host):
+    if "CERTIFICATE_VERIFY_FAILED" in error:
+        hint = (
+            "the image does not know who signed that server's certificate: send its authority's "
+            "certificate by `files`, and name it by SSL_CERT_FILE and REQUESTS_CA_BUNDLE"
+        )
+    elif not host or re.match(r"^(?:localhost|127\.|10\.|192\.168\.|172\.)", host):
         hint = "does it run, and can containers reach it? " + hint
     if cause.code == "name-not-found" and not host:
         hint = f"{hint}. For a task of the job: does Registry DNS answer? see `dns.server` in the settings"  # noqa: E501

@@ -338,6 +338,8 @@ def _meant_first(chain: list[Raised]) -> list[Raised]:
     if len(chain) < 2 or chain[0].short_name not in _SILENT:
         return chain
     first, second = chain[0], chain[1]
+    if first.text == second.text:
+        return chain  # of a pool's process, raised again
     if not second.frames or not second.frames[-1].source.startswith("raise"):
         return chain
     if _OPEN.search(second.message.split("\n")[0].strip()):

@@ -159,13 +159,19 @@ def by_container(end: ContainerEnd, stderr: str = "") -> Cause | None:
             "yarn.nodemanager.runtime.linux.allowed-runtimes (`Requested runtime not "
             "allowed`); `doctor` shows what each node allows"
         )
+    said = _DAEMON_SAYS.search(end.diagnostics)
     return Cause(
         "container-failed",
-        f"the container of {end.task} failed before its command ran: {meaning}",
+        f"the container of {end.task} failed before its command ran: {meaning}"
+        f"{clause('; {}', said and said[0])}",
         hint,
     )
 
 
+_DAEMON_SAYS = re.compile(
+    r"docker: Error response from daemon: [^\n]{1,300}"
+    r"|\b(?:\w{1,60}\.){1,12}\w{0,60}Exception: [^\n]{1,300}"
+)
 # Message of container-executor if dockerd did not respond to the query for the exit status
 # (docker-util.c).
 _DOCKER_GONE = re.compile(

@@ -77,7 +77,7 @@ def recognise(
             words = defaultdict(str, {**groups, "task": task, "role": role_of(task)})
             return Cause(
                 pattern.code,
-                pattern.sentence.format_map(words).strip(),
+                pattern.sentence.format_map(words).strip().replace("  ", " "),
                 pattern.hint.format_map(words).strip(),
                 groups,
             )
@@ -177,7 +177,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "too-many-threads",
-        r"can't start new thread|^BlockingIOError: \[Errno 11\]|pthread_create failed|Thread creation failed|^OSError: \[Errno 11\]",  # noqa: E501
+        r"can't start new thread|^BlockingIOError: \[Errno 11\](?![^\n]*lock)|pthread_create failed|Thread creation failed|^OSError: \[Errno 11\]",  # noqa: E501
         "{task} could not start another thread or process: its user or container has as many as "
         "it may",
         "fewer workers of the data loader; OMP_NUM_THREADS in `env` limits the threads of libraries",  # noqa: E501
@@ -356,7 +356,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "port-in-use",
-        r"Could not start gRPC server|^\S+: [^\n]*(?:Address already in use|EADDRINUSE|\[Errno 98\]|errno: 98)",  # noqa: E501
+        r"Could not start gRPC server|^\S+: [^\n]*(?:Address already in use|EADDRINUSE|\[Errno 98\]|errno: 98)|Binding port \d+ failed",  # noqa: E501
         "{task} could not listen on a port: it is in use on the host",
         "does the program open it twice, or always the same one? $TFJOB_PORT and the role's "
         "`ports` name free ones",
@@ -554,6 +554,12 @@ PROGRAM: tuple[Pattern, ...] = (
         "mounts are read-only unless they end in :rw",
     ),
     Pattern(
+        "not-executable",
+        r"^PermissionError: \[Errno 13\] [^\n]*: '(?P<command>[^']+)'\nin [^\n]*subprocess\.py$",
+        "{task} found the command {command}, but may not execute it",
+        "make it executable before it is shipped, or start it with its interpreter",
+    ),
+    Pattern(
         "permission-denied",
         r"(?:PermissionError|OSError): \[Errno 1?3\] [\w ]+: '(?P<path>[^']+)'"
         r"|PermissionDeniedError: (?P<tf>[^\s;]+); Permission denied"
@@ -720,6 +726,10 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"Weights only load failed"),
         "torch.load(…, weights_only=False) reads a checkpoint of objects, if you trust its source; so "  # noqa: E501
         "did PyTorch before 2.6",
+    ),
+    (
+        re.compile(r"unable to lock file"),
+        "HDF5_USE_FILE_LOCKING=FALSE in `env`: a file system without locks, or another process that writes the file, does this",  # noqa: E501
     ),
     (re.compile(r"api_key not configured"), "WANDB_MODE=offline in `env` needs no key"),
     (

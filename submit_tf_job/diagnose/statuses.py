@@ -224,6 +224,24 @@ CONTAINER: tuple[Pattern, ...] = (
         "check its name and tag; can the nodes reach the registry?",
     ),
     Pattern(
+        "image-not-pulled",
+        r"daemon: [^\n]{0,200}?(?P<words>(?:Get \"?https?://|toomanyrequests|x509: )[^\n]+)",
+        "the image of {task} could not be pulled: {words}",
+        "can the nodes reach the registry, and do they trust its certificate?",
+    ),
+    Pattern(
+        "disk-full",
+        r"docker: [^\n]{0,400}no space left on device",
+        "the disk of Docker is full on the node of {task}",
+        f"{_ASK} to remove images there (docker system prune); submit again",
+    ),
+    Pattern(
+        "wrong-architecture",
+        r"exec format error",
+        "the image of {task} is for another processor than its node's",
+        "build the image for the nodes' architecture",
+    ),
+    Pattern(
         "image-without-bash",
         r"exec: \\?\"?(?P<program>[\w./-]*sh)\\?\"?: (?:executable file not found|stat [^\n]*no such file)",  # noqa: E501
         "the image of {task} has no {program}, with which YARN starts every command",
@@ -315,6 +333,30 @@ CONTAINER: tuple[Pattern, ...] = (
         "the node could not prepare GPUs for {task}",
         f"{_ASK}: [gpu] module.enabled in container-executor.cfg, and nvidia-docker-v2 as "
         f"the plugin",
+    ),
+    Pattern(
+        "gpu-not-prepared",
+        r"nvidia-container-cli: (?P<words>[^\n]+)",
+        "the node could not prepare GPUs for {task}: {words}",
+        f"{_ASK}: nvidia-smi there shows whether its driver works",
+    ),
+    Pattern(
+        "disks-failed",
+        r"No space available in any of the local dir|Could not find any valid local dir",
+        "{task}'s node has no good disk left for containers",
+        "submit again; the node's administrator should know",
+    ),
+    Pattern(
+        "hdfs-token-over",
+        r"can't be found in cache|[Tt]oken [^\n]{0,400}is expired",
+        "a delegation token with which YARN brings files to {task} had run out, or was cancelled",
+        "submit again, which gets new ones",
+    ),
+    Pattern(
+        "hdfs-credentials",
+        r"Client cannot authenticate via:\s*\[",
+        "YARN had no delegation token with which to bring files to {task}",
+        "say who the job is under `kerberos`",
     ),
     Pattern(
         "user-missing",
