@@ -144,8 +144,8 @@ goldens: venv #+ write tests/golden, the tables of messages and of keys, docs/op
 
 .PHONY: bench
 bench: $(VENV)/.kerberos tensorflow airflow #+ measure, and write docs/internals/performance.md
-	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m tests.bench
-	.ci/wrap-docs
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m tests.bench; \
+		status=$$?; .ci/wrap-docs; exit $$status
 
 .PHONY: site
 site: venv ## the documentation as a site with search: build/site

@@ -34,6 +34,7 @@ from tests.bench.startup import measure_startup, startup_rows
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/internals/performance.md"
 STARTUP_ROUNDS = 15
+PAIRS = 9  # of submissions, at least: their medians differ by hundredths
 
 
 def main() -> int:
@@ -84,7 +85,8 @@ def _cluster_parts(rounds: int) -> Iterator[tuple[str, Callable[[], list[Row]]]]
     """Yield what runs on sandboxes."""
     airflow = Path(os.environ["SUBMIT_TF_JOB_TEST_AIRFLOW"])
     yield "import of the Airflow operator", lambda: import_rows(airflow, rounds)
-    yield f"jobs, {rounds} rounds", lambda: cluster_rows(measure_cluster(rounds, say))
+    pairs = max(rounds, PAIRS)
+    yield f"jobs, {pairs} rounds", lambda: cluster_rows(measure_cluster(pairs, say))
     yield "logs against Hadoop's own client", lambda: measure_logs(rounds)
     yield "status against Hadoop's own client", lambda: measure_status(rounds)
     yield "lost tasks", lambda: measure_again(rounds)
