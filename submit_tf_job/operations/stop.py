@@ -14,7 +14,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
     UsageError,
 )
-from submit_tf_job.observation import JobState
+from submit_tf_job.observation import OVER, JobState
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.read_status import StatusReader, read_status
 from submit_tf_job.operations.runs import find
@@ -68,6 +68,7 @@ def stop(
         _end_gracefully(cluster, ref, grace_s, on_wait)
     elif grace_s is None and wait and not reason:
         _end_as_stated(cluster, ref, on_wait)
+    reason = reason or _end_of_held_job(cluster, ref)
     stop_run(
         cluster, ref, wait=wait, containers=wait and containers, reason=reason, on_wait=on_wait
     )
@@ -159,8 +160,18 @@ def release(cluster: Cluster, job: str | JobRef) -> JobStatus:
     except Refused:
         ended = False
     if not ended:
-        stop_run(cluster, ref)
+        stop_run(cluster, ref, reason=OVER + "failed")
     return read_status(cluster, ref)
+
+
+def _end_of_held_job(cluster: Cluster, ref: JobRef) -> str:
+    """Return what YARN is told as the reason for the end of a job that has failed already, so that
+    `list`, which has no more than YARN's words, shows it as failed; "" for every other job.
+    """
+    try:
+        return OVER + "failed" if read_status(cluster, ref, detail=True).held else ""
+    except SubmitTFJobError:
+        return ""
 
 
 def _has_ended(cluster: Cluster, ref: JobRef) -> bool:

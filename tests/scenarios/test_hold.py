@@ -68,6 +68,17 @@ def test_release_has_yarn_stop_a_job_that_gets_no_signal(
     assert (done.status, done.json["state"], done.json["held"]) == (0, "FAILED", None)
 
 
+@pytest.mark.parametrize("words", ["release mnist", "stop mnist", "stop mnist --grace 0s"])
+def test_end_of_a_hold_stays_the_failure_also_in_lists(world: World, words: str) -> None:
+    held(world)
+    world.yarn.site.version = (3, 1, 3)  # without signals
+    assert world("list", "-o", "json").json["jobs"][0]["state"] == "RUNNING"  # as YARN counts it
+    done = world(*words.split(), "-o", "json")
+    assert (done.status, done.json["held"]) == (0, None)
+    [listed] = world("list", "-o", "json").json["jobs"]
+    assert (done.json["state"], listed["state"]) == ("FAILED", "FAILED")
+
+
 def test_release_of_a_job_that_holds_nothing_is_refused(world: World) -> None:
     world.running()
     done = world("release", "mnist")
