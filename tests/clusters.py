@@ -37,7 +37,9 @@ UP_S = 600
 # needs the first two, the full set all.
 FAST = ("simple", "secure")
 OPTIONS: Mapping[str, Sequence[str]] = {
-    "simple": ("--container-path", "{tensorflow}/bin"),
+    # Room for all jobs that tests have at once: on a full node the tasks of two jobs can wait for
+    # each other's room (YARN gives containers one by one), until the jobs' `start_timeout`.
+    "simple": ("--memory", "48Gi", "--cpus", "64", "--container-path", "{tensorflow}/bin"),
     "secure": ("--profile", "kerberos+ha+tls+docker", "--gpus", "2", "--mount", "{tensorflow}"),
     "docker": ("--profile", "docker", "--gpus", "2", "--mount", "{tensorflow}"),
     "ha": ("--profile", "ha", "--container-path", "{tensorflow}/bin"),

@@ -76,6 +76,17 @@ def up(
             help="Number of NodeManagers, each a node of its own; default 1.",
         ),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory that each node offers to jobs, whatever the machine has; default 12Gi.",
+        ),
+    ] = None,
+    cpus: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=1024, help="The same for cores; default 16."),
+    ] = None,
     gpus: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, max=8, help="With docker: simulate N GPUs for each node."),
@@ -114,7 +125,7 @@ def up(
       submit_tf_job sandbox up --name secure --profile kerberos+ha+tls
       submit_tf_job sandbox up --name images --profile docker --gpus 2
       submit_tf_job sandbox up --name slow --default-timeouts
-      submit_tf_job sandbox up --name three --nodes 3
+      submit_tf_job sandbox up --name three --nodes 3 --memory 64Gi
       submit_tf_job sandbox up --name nameless --no-dns
     """
     from submit_tf_job.errors import UsageError
@@ -135,6 +146,8 @@ def up(
         mounts=tuple(mount) if mount else None,
         default_timeouts=default_timeouts or None,
         nodes=nodes,
+        memory_mib=None if memory is None else _memory_mib(memory),
+        cpus=cpus,
     )
     named = "" if name == "default" else f" --name {name}"
     context.interrupted = (
@@ -144,6 +157,19 @@ def up(
     context.result(
         _up_lines(done), lambda: _sandbox_object(done.sandbox, done.started, done.seconds)
     )
+
+
+def _memory_mib(memory: str) -> int:
+    from submit_tf_job.errors import UsageError
+    from submit_tf_job.host import units
+
+    try:
+        mib = units.memory(memory)
+    except ValueError as error:
+        raise UsageError(f"--memory: {error}") from None
+    if mib >= 2**31:  # yarn.nodemanager.resource.memory-mb is an int of Java
+        raise UsageError("--memory: a node offers less than 2048Ti")
+    return mib
 
 
 def down(

@@ -21,10 +21,6 @@ from submit_tf_job.sandbox.state import DOMAIN, SandboxState, node_host
 # Guice before 5.1 and jaxb-impl define classes reflectively.
 OPENS = "--add-opens=java.base/java.lang=ALL-UNNAMED"
 
-# Nominal resources of a NodeManager, independent of the machine's.
-_MEMORY_MIB = "12288"
-_VCORES = "16"
-
 # To verify the bytecode of Hadoop's own jars takes an eighth of an ApplicationMaster's CPU time.
 _AM_OPTIONS = (
     "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
@@ -247,8 +243,8 @@ def _yarn_rm(state: SandboxState) -> dict[str, str]:
         # The pages of UI 2 are in a separate archive.
         "yarn.webapp.ui2.enable": "false",
         "yarn.scheduler.minimum-allocation-mb": "128",
-        "yarn.scheduler.maximum-allocation-mb": _MEMORY_MIB,
-        "yarn.scheduler.maximum-allocation-vcores": _VCORES,
+        "yarn.scheduler.maximum-allocation-mb": str(state.memory_mib),
+        "yarn.scheduler.maximum-allocation-vcores": str(state.cpus),
         # Caps the services API's own default of 20 attempts.
         "yarn.resourcemanager.am.max-attempts": "4",
         "yarn.dispatcher.drain-events.timeout": "5000",
@@ -282,8 +278,8 @@ def _yarn_nm(state: SandboxState, node: int) -> dict[str, str]:
         "yarn.nodemanager.address": f"{host}:{ports['nm']}",
         "yarn.nodemanager.localizer.address": f"{host}:{ports['nm_localizer']}",
         f"yarn.nodemanager.webapp.{'https.' if state.tls else ''}address": f"{host}:{ports['nm_http']}",  # noqa: E501
-        "yarn.nodemanager.resource.memory-mb": _MEMORY_MIB,
-        "yarn.nodemanager.resource.cpu-vcores": _VCORES,
+        "yarn.nodemanager.resource.memory-mb": str(state.memory_mib),
+        "yarn.nodemanager.resource.cpu-vcores": str(state.cpus),
         "yarn.nodemanager.local-dirs": str(state.layout.of_node(node, "nm-local")),
         "yarn.nodemanager.log-dirs": str(state.layout.of_node(node, "nm-log")),
         "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor",  # noqa: E501

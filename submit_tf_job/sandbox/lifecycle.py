@@ -455,6 +455,8 @@ _CALLED = {
     "executor": "the container-executor",
     "default_timeouts": "default time-outs:",
     "nodes": "nodes:",
+    "memory_mib": "memory in MiB:",
+    "cpus": "cores:",
 }
 
 

@@ -88,6 +88,9 @@ class SandboxOptions:
         mounts: With Docker: directories that jobs may mount, `/dir` to read or `/dir:rw`.
         default_timeouts: Keep Hadoop's default intervals and time-outs for jobs. Default no.
         nodes: NodeManagers, each with the GPUs above. Default 1.
+        memory_mib: Memory that each node offers to containers, in MiB; the machine need not have
+            it. Default 12 GiB.
+        cpus: The same for cores. Default 16.
     """
 
     hadoop_version: str | None = None
@@ -100,6 +103,8 @@ class SandboxOptions:
     mounts: tuple[str, ...] | None = None
     default_timeouts: bool | None = None
     nodes: int | None = None
+    memory_mib: int | None = None
+    cpus: int | None = None
 
     def chosen(self) -> dict[str, Any]:
         """Return the options that were given, by name, as `SandboxState` has them."""
@@ -209,6 +214,8 @@ class SandboxState:
         mounts: Directories that jobs may mount into their containers.
         default_timeouts: Whether Hadoop's default intervals and time-outs apply to jobs.
         nodes: Number of its NodeManagers.
+        memory_mib: Memory that each of them offers to containers, in MiB.
+        cpus: Cores that each of them offers.
         daemons: Process of each daemon that was started.
     """
 
@@ -235,6 +242,8 @@ class SandboxState:
     mounts: tuple[str, ...] = ()
     default_timeouts: bool = False
     nodes: int = 1
+    memory_mib: int = 12288
+    cpus: int = 16
     daemons: Mapping[str, Process] = field(default_factory=dict)
 
     @property

@@ -58,14 +58,14 @@ def test_queues_that_keep_a_job_waiting(tool: Tool, queues: Refresh, real_cluste
         tool,
         "pending-a",
         roles={
-            "main": {"memory": "2Gi", "command": SLEEP},
-            "worker": {"memory": "2Gi", "instances": 3, "command": SLEEP},
+            "main": {"memory": "8Gi", "command": SLEEP},
+            "worker": {"memory": "8Gi", "instances": 3, "command": SLEEP},
         },
     )
     full = causes_of(tool, "pending-a", "queue-full")["queue-full"]
-    assert full["facts"]["limit"]["memory-mb"] == 6144
-    assert full["facts"]["asked"]["memory-mb"] == 2048
-    assert re.search("containers of (main and )?worker ask for 2 GiB each", full["sentence"])
+    assert full["facts"]["limit"]["memory-mb"] == 24576
+    assert full["facts"]["asked"]["memory-mb"] == 8192
+    assert re.search("containers of (main and )?worker ask for 8 GiB each", full["sentence"])
     assert "`queue`: default has room now" in full["hint"]
 
     submitted(tool, "pending-b")

@@ -22,9 +22,7 @@ def test_digits_on_hdfs_are_trained_by_three_tasks(
 def test_parameter_servers_train_and_are_ended(tool: Tool, simple: Cluster, unique: str) -> None:
     name = f"ps-{unique}"
     tool.jobs.append(name)
-    # half of the one node, with what other tests hold there, is too much for tasks that start together
-    less = ("--set", "roles.worker.memory=1Gi", "--set", "roles.ps.memory=1Gi")
-    done = tool("submit", SPECS / "parameter-server.yaml", "--name", name, *less, "-o", "json")
+    done = tool("submit", SPECS / "parameter-server.yaml", "--name", name, "-o", "json")
     assert done.status == 0, done.stderr
     told = done.json
     assert (told["state"], told["confirmed"], told["tasks"]["missing"]) == ("SUCCEEDED", True, [])

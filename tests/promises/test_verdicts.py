@@ -238,7 +238,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "too-many": (
         {
             "strategy": "multi-worker",
-            "roles": {"chief": SMALL, "worker": {"memory": "3Gi", "instances": 4}},
+            "roles": {"chief": SMALL, "worker": {"memory": "13Gi", "instances": 4}},
         },
         ":9:5: roles.worker.memory: the job needs",
     ),

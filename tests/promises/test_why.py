@@ -108,7 +108,7 @@ def waits(tool: Tool, job: str, code: str, words: str) -> None:
 WAITING: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "pending-room": (
         "no-room",
-        {"main": SMALL, "worker": {"memory": "7Gi", "instances": 2}},
+        {"main": SMALL, "worker": {"memory": "25Gi", "instances": 2}},
         "wait until others are done, or lower roles.worker.memory",
     ),
     "pending-place": (
@@ -139,9 +139,9 @@ def test_missing_task_is_named_at_the_start_deadline(tool: Tool, unique: str) ->
         strategy="multi-worker",
         command="true",
         start_timeout="10s",
-        roles={"chief": SMALL, "worker": {"memory": "7Gi", "instances": 2}},
+        roles={"chief": SMALL, "worker": {"memory": "25Gi", "instances": 2}},
     )
     done = warned_of_room(tool)("submit", spec, "-o", "json")
     assert (done.status, done.json["root_cause"]["code"]) == (1, "tasks-missing"), done.stderr
-    assert "it cannot start before the cluster grows: the job needs 14" in done.stderr
+    assert "it cannot start before the cluster grows: the job needs 50" in done.stderr
     assert "worker-" in done.json["reason"]
