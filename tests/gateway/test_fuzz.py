@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from submit_tf_job.gateway.app import document, served
+from tests.builders.records import write_record
 from tests.world.gateway import JOB, World
 
 with warnings.catch_warnings():
@@ -49,7 +50,8 @@ PATHS = [(path, method) for path, methods in document()["paths"].items() for met
 def test_responses_match_the_openapi_document(
     tmp_path: Path, path: str, method: str, examples: int
 ) -> None:
-    world = World(tmp_path)
+    world = World(tmp_path, staging=(tmp_path / "staging").as_uri())
+    write_record(tmp_path / "staging", "mnist-4aaaaaaa", user="alice")
     if path.endswith("/logs"):
         world.post()
         world.runs_and_writes()
@@ -80,6 +82,8 @@ def _ask_all(world: World, operation: Any, mode: str, examples: int) -> None:
         if mode == GenerationMode.POSITIVE and len(world.entries) % 2:
             if "name" in (case.path_parameters or {}):
                 case.path_parameters["name"] = "mnist"
+            elif operation.path.endswith("/comparison"):
+                case.query = {"run": ["mnist"]}
             elif case.method == "POST":
                 case.body, case.media_type = {**JOB, "name": "other"}, "application/json"
         (case.query or {}).pop("follow", None)  # it would have no end
