@@ -51,7 +51,7 @@ async def logs(
     since: Annotated[
         str | None,
         Query(
-            pattern=r"^\d{1,9}(\.\d{1,3})?(ms|s|m|h)$",
+            pattern=r"^[0-9]{1,6}(ms|s|m|h|d)$",
             description="Only lines of the last 90s, 15m, 2h.",
         ),
     ] = None,

@@ -158,8 +158,8 @@ Caller = Annotated[Authenticated, Depends(authenticated)]
 AUTHENTICATED = [Depends(_bearer)]
 # a duration before now, or an instant in UTC
 _MOMENT = (
-    r"^(\d{1,6}(ms|s|m|h|d)"
-    r"|\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,3})?Z)$"
+    r"^([0-9]{1,6}(ms|s|m|h|d)|[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,3})?Z)$"
 )
 _ASKS = "top_for_job"  # the POST that changes nothing
 MOST_GRACE_S = 600  # the request occupies a thread for that time

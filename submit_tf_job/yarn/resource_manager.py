@@ -253,7 +253,8 @@ class ResourceManager(HttpClient):
             "states": ",".join(sorted(wanted)),
             "applicationTags": ",".join(tagged),
             "queue": queue,
-            "startedTimeBegin": str(started_after_ms or ""),
+            # a negative one is refused (ApplicationsRequestBuilder)
+            "startedTimeBegin": str(max(started_after_ms or 0, 0) or ""),
             "finishedTimeBegin": str(finished_after_ms or ""),
             # the largest part of each response, and not needed in a list (YARN-7717)
             "deSelects": "resourceRequests",

@@ -54,6 +54,7 @@ def test_list_filters(world: World) -> None:
     assert set(rows(world, "--state", "failed")) == {"old"}
     assert set(rows(world, "--state", "active", "--limit", "1")) == {"queued"}
     assert set(rows(world, "--queue", "ml")) == {"queued"}
+    assert set(rows(world, "--since", "99999d")) == {"mnist", "queued", "old"}, "before 1970"
     for wrong in (("--state", "odd"), ("--owner", "a", "--all-users"), ("--since", "soon")):
         assert world("list", *wrong).status == 2
 

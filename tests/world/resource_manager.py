@@ -127,6 +127,10 @@ class ResourceManagers:
         return app if app is not None and self.yarn.knows(app) else None
 
     def _apps(self, asked: Asked) -> Answer:
+        for name in ("startedTimeBegin", "finishedTimeBegin"):  # ApplicationsRequestBuilder
+            if asked.query.get(name, "").startswith("-"):
+                words = f"java.lang.Exception: {name} must be greater than 0"
+                return remote_exception("BadRequestException", words, 400)
         name = asked.query.get("name") if self.yarn.site.version >= (3, 3) else None
         states, tags = (
             set(filter(None, asked.query.get(filter_, "").lower().split(",")))
