@@ -143,5 +143,5 @@ def test_missing_task_is_named_at_the_start_deadline(tool: Tool, unique: str) ->
     )
     done = warned_of_room(tool)("submit", spec, "-o", "json")
     assert (done.status, done.json["root_cause"]["code"]) == (1, "tasks-missing"), done.stderr
-    assert "it cannot start before the cluster grows: the job needs 50" in done.stderr
+    assert "it cannot start before the cluster grows: the job needs 51328 MiB" in done.stderr
     assert "worker-" in done.json["reason"]

@@ -295,7 +295,10 @@ def shrinks(job: Rendezvous, task: str) -> bool:
     retry.
     """
     m = job.members.get(task)
-    if m is None or not job.is_elastic(m) or not m.stopping or job.me.state in states.OUT:
+    if m is None or not job.is_elastic(m) or not m.stopping:
+        return False
+    # its command may have failed already, of the task that it lost
+    if job.me.state in (states.SUCCEEDED, states.ENDED):
         return False
     left = [o for o in job.cluster if o.role == m.role and o.peer is not None and not o.stopping]
     return len(left) >= int(job.rules[m.role]["min"])

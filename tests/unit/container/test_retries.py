@@ -88,6 +88,7 @@ ELASTIC: dict[str, tuple[str, str]] = {
     "all go on at once when the replacement has come": ("trains", f"{ALL}; worker-1 closed; +10; +3; ready; come: worker-1/r2; +2 running; present: 0 1 2 3"),
     "those that never came are not waited for again": ("trains", "come: witness-0 worker-0 worker-2 worker-3; +815 running; worker-3 closed; +10; +3; ready; come: worker-3/r2; +2 running; present: 0 2 3"),
     "a task that YARN took on purpose is not waited for, and uses no retry": ("trains", f"{ALL}; worker-3 stopping; worker-3 closed; +35; +10; generation: 1; ended by: worker-3 shrunk; used: 0; ready; +2 running; present: 0 1 2"),
+    "nor if the deciding task's command has failed of that already": ("trains", f"{ALL}; worker-3 stopping; worker-3 closed; chief-0 exited 1; +35; +10; generation: 1; ended by: worker-3 shrunk; used: 0"),
     "a task that YARN takes where too few are left is a retry": ("trains", "come: witness-0 worker-0 worker-1; +815 running; worker-1 stopping; worker-1 closed; +35; +10; generation: 1; used: 1"),
     "a command that still ends is waited for": ("trains", f"{ALL}; worker-1 closed; +10; +3; chief-0 ready; +90 waiting; ready; +2 running"),
     "it grows when the training has gone on for a while": ("trains", f"{TWO}; come: worker-1; worker-1 is left-out; present: 0 3; +295; generation: 0; +10 waiting; generation: 1; ready; +2 running; present: 0 1 3; used: 0"),
