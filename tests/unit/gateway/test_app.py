@@ -237,7 +237,15 @@ def test_lists_pages_and_filters(world: World) -> None:
     assert names(interval) == ["job-2", "job-1"]
     assert names("since=1s") == [], "the fake cluster's clock is years behind"
     for query in (
-        *("since=yesterday", "since=%D9%A3h", "until=1.5h", "since=2026-02-30T00:00:00Z", "until=1", "name=a%20b", "cursor="),
+        *(
+            "since=yesterday",
+            "since=%D9%A3h",
+            "until=1.5h",
+            "since=2026-02-30T00:00:00Z",
+            "until=1",
+            "name=a%20b",
+            "cursor=",
+        ),
         *("limit=0", "limit=1001", "cursor=x", "state=DREAMING", "user=a%20b", "stat=RUNNING"),
     ):
         refused(world.ask("GET", f"/v1/jobs?{query}"), 400, "usage")
