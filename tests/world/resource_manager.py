@@ -127,9 +127,9 @@ class ResourceManagers:
         return app if app is not None and self.yarn.knows(app) else None
 
     def _apps(self, asked: Asked) -> Answer:
-        for name in ("startedTimeBegin", "finishedTimeBegin"):  # ApplicationsRequestBuilder
-            if asked.query.get(name, "").startswith("-"):
-                words = f"java.lang.Exception: {name} must be greater than 0"
+        for field in ("startedTimeBegin", "finishedTimeBegin"):  # ApplicationsRequestBuilder
+            if asked.query.get(field, "").startswith("-"):
+                words = f"java.lang.Exception: {field} must be greater than 0"
                 return remote_exception("BadRequestException", words, 400)
         name = asked.query.get("name") if self.yarn.site.version >= (3, 3) else None
         states, tags = (
