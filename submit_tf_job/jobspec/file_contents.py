@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from submit_tf_job.jobspec.archives import archive_kind, archive_problem
 from submit_tf_job.jobspec.job import HostFile
 from submit_tf_job.jobspec.price import Price
 
@@ -106,6 +105,9 @@ class KnownContents:
             file: The archive.
             links: Whether links out of it are refused, too.
         """
+        # few jobs have one, and tarfile is large
+        from submit_tf_job.jobspec.archives import archive_kind, archive_problem
+
         checked = f"archive {file.sha256} {archive_kind(file.path.name)} {links}"
         if checked in self._known:
             return ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import (
@@ -81,8 +81,7 @@ def find_logs(
     return JobLogs(cluster, ref.name, app, task, am, everything, say)
 
 
-@dataclass(frozen=True)
-class JobLogs:
+class JobLogs(NamedTuple):
     """The logs of one job.
 
     Attributes:
@@ -142,8 +141,8 @@ class JobLogs:
             cluster.sleep,
             self.say,
             roster=self._containers_to_follow,
-            archive=lambda: replace(
-                self, app=cluster.client.app(self.app.id) or self.app
+            archive=lambda: self._replace(
+                app=cluster.client.app(self.app.id) or self.app
             ).archive(),
             poll_s=settings.poll.min_s,
             unreachable_s=settings.timeouts.unreachable_s,

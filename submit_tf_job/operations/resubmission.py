@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from submit_tf_job.errors import (
     AuthError,
@@ -41,8 +41,7 @@ _NUMBERS, _WIDEST = 3, 9  # of runs that follow one, and of the names at one pla
 _OVER_PHYSICAL = -104  # ContainerExitStatus.KILLED_EXCEEDED_PMEM
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """The next step after a job ran out of memory.
 
     Attributes:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import SubmitTFJobError
@@ -366,8 +366,7 @@ def _output_of_missing_task(cluster: Cluster, seen: JobStatus, log: str) -> tupl
     return None
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     """Why a job waits or failed; empty if it does neither.
 
     Attributes:

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from submit_tf_job.yarn.observed import (
     Answer,
@@ -32,8 +32,7 @@ _WAITING = "waiting for "
 _AMOUNT = re.compile(r"(?<![\w./-])([\w./-]+):\s*(\d{1,18})(?!\d)")  # a long fits
 
 
-@dataclass(frozen=True)
-class NodeContainer:
+class NodeContainer(NamedTuple):
     """A container as its NodeManager reports it; `log_files` is None if not listed."""
 
     state: str
@@ -251,8 +250,7 @@ class Partition:
     used: QueueResources | None = None
 
 
-@dataclass(frozen=True)
-class QueueUser:
+class QueueUser(NamedTuple):
     """One user of a queue; `limit` is the scheduler's current limit for the user."""
 
     name: str

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Answer: TypeAlias = Mapping[str, object]
 
@@ -189,8 +189,7 @@ class ObservedService:
         )
 
 
-@dataclass(frozen=True)
-class AppTimeout:
+class AppTimeout(NamedTuple):
     """A timeout enforced by the ResourceManager; -1 seconds means no limit."""
 
     type: str | None

@@ -19,7 +19,7 @@ from tests.builders.command_line import GOOD
 
 HEAVY = [
     *("requests", "yaml", "jsonschema", "rich", "fsspec", "hdfs_native", "email.mime", "asyncio"),
-    *("xml.etree", "concurrent.futures"),
+    *("xml.etree", "concurrent.futures", "tarfile"),
     *(f"submit_tf_job.{name}" for name in ("sandbox", "container.main", "diagnose.cause", "logs")),
     *(f"submit_tf_job.{name}" for name in ("jobspec", "plan", "storage", "yarn.records")),
     *(f"submit_tf_job.{name}" for name in ("job_report", "usage_report", "yarn.submission_steps")),
