@@ -582,12 +582,12 @@ class JobReport:
         or another program's file).
         """
         try:
-            return cls._of(read_foreign_json(content))
+            return cls._of_json(read_foreign_json(content))
         except ValueError:
             return None
 
     @classmethod
-    def _of(cls, written: Any) -> JobReport | None:
+    def _of_json(cls, written: Any) -> JobReport | None:
         known = isinstance(written, dict) and written.get("version") == contract.REPORT_VERSION
         if not known or "run" not in written or not isinstance(written.get("state"), str):
             return None

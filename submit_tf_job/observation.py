@@ -183,10 +183,12 @@ class JobStatus:
 
     @property
     def start_overdue(self) -> str | None:
-        """That the deciding task has had no container for longer than `start_timeout`; once it
-        runs, it enforces that deadline itself. The sentence does not change while the job waits.
+        """A sentence if the deciding task has had no container for longer than `start_timeout`; a
+        deciding task that runs enforces that deadline itself. It does not change while the job
+        waits.
 
-        None if it is not so, or uncertain: the ApplicationMaster was restarted, or did not respond.
+        None if there is a container, or if it is uncertain: the ApplicationMaster was restarted, or
+        did not respond.
         """
         app, service = self.app, self.service
         if app is None or service is None or self.report or self.trouble or self.of_other_user:

@@ -44,10 +44,10 @@ class Watch:
         """Look at intervals until the generation is over. It blocks: run it in a thread."""
         while not self._is_over():
             what = look(self.info, self.env, self.info.task["checkpoints"])
-            self.loop.post(partial(self._told, what))
+            self.loop.post(partial(self._tell_result, what))
             time.sleep(float(self.info.task.get("checkpoints_s", LOOK_S)))
 
-    def _told(self, what: dict[str, Any]) -> None:
+    def _tell_result(self, what: dict[str, Any]) -> None:
         if not self._is_over():
             self.tell(what)
 

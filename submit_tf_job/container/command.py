@@ -238,7 +238,7 @@ class TaskCommand:
                 self.ended_at = time.monotonic()  # `now` may be from before a suspension
                 self.usage.end(self.ended_at)
                 if not self.renewing:
-                    self._judge(self.child.code)
+                    self._take_exit_code(self.child.code)
             # the whole process group has ended, so no process writes to the outputs any more
             if over and self.ending:
                 uploads = threading.Thread(
@@ -248,7 +248,7 @@ class TaskCommand:
         if self.renewing and self.idle:
             self._be_ready_again()
 
-    def _judge(self, code: int) -> None:
+    def _take_exit_code(self, code: int) -> None:
         """Record how the command ended, or first upload its outputs."""
         record = describe(self.info, code, self.by_shell)
         oom = self.info.task.get("retries") and record["signal"] == signal.SIGKILL

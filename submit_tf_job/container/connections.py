@@ -115,7 +115,7 @@ class Peers:
         """Accept connections in the event loop, and handle those that the greeter has accepted."""
         if self.greeter and self.listener:
             for sock, origin in self.greeter.finish():
-                self._add(sock, (plain(origin), plain(sock.getsockname()[0])))
+                self._add_peer(sock, (plain(origin), plain(sock.getsockname()[0])))
             self.greeter = None
             self.loop.selector.register(self.listener, selectors.EVENT_READ, self.accept)
 
@@ -131,18 +131,18 @@ class Peers:
                     else:
                         time.sleep(0.05)
                 return
-            self._add(sock, (plain(origin[0]), plain(sock.getsockname()[0])))
+            self._add_peer(sock, (plain(origin[0]), plain(sock.getsockname()[0])))
 
-    def _add(self, sock: socket.socket, ends: tuple[str, str]) -> None:
+    def _add_peer(self, sock: socket.socket, ends: tuple[str, str]) -> None:
         channel = Channel(
-            sock, LINE_LIMIT, self.loop.selector, lambda mask: self._ready(peer, mask)
+            sock, LINE_LIMIT, self.loop.selector, lambda mask: self._handle_ready(peer, mask)
         )
         peer = Peer(channel, ends, time.monotonic())
         self.unidentified[peer.number] = peer
         if len(self.unidentified) > UNIDENTIFIED + self.info.total:
             self.close(next(iter(self.unidentified.values())))
 
-    def _ready(self, peer: Peer, mask: int) -> None:
+    def _handle_ready(self, peer: Peer, mask: int) -> None:
         if peer.channel.closed:  # by what was handled before, in the same turn
             return
         if mask & selectors.EVENT_WRITE:

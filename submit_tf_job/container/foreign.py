@@ -21,13 +21,13 @@ _UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
 _STYLE = "\x1b\\[[0-9;?]*[A-Za-z]"
 
 
-def _escaped(match: Any) -> str:
+def _escape_code(match: Any) -> str:
     return str(match.group().encode("unicode_escape").decode("ascii"))
 
 
 def clean_text(value: str) -> str:
     """Return a text in which each invalid character is replaced by a backslash and its code."""
-    return value if value.isprintable() else re.sub(_UNPRINTABLE, _escaped, value)
+    return value if value.isprintable() else re.sub(_UNPRINTABLE, _escape_code, value)
 
 
 def clean_line(line: str) -> str:

@@ -77,31 +77,31 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.0"
 
     def do_GET(self) -> None:
-        scope, key = self._place()
+        scope, key = self._scope_and_key()
         with self.server.lock:
             value = self.server.values.get(scope, {}).get(key)
-        self._answer(404 if value is None else 200, value or b"")
+        self._send_answer(404 if value is None else 200, value or b"")
 
     def do_PUT(self) -> None:
-        scope, key = self._place()
+        scope, key = self._scope_and_key()
         length = self.headers.get("Content-Length", "")
         if not length.isdigit() or int(length) > MOST_BYTES:
-            self._answer(400)
+            self._send_answer(400)
             return
         value = self.rfile.read(int(length))
         with self.server.lock:
             self.server.values.setdefault(scope, {})[key] = value
-        self._answer(200)
+        self._send_answer(200)
 
     def do_DELETE(self) -> None:
-        self.server.finish(*self._place())
-        self._answer(200)
+        self.server.finish(*self._scope_and_key())
+        self._send_answer(200)
 
-    def _place(self) -> tuple[str, str]:
+    def _scope_and_key(self) -> tuple[str, str]:
         scope, _, key = self.path.strip("/").partition("/")
         return scope, key
 
-    def _answer(self, status: int, body: bytes = b"") -> None:
+    def _send_answer(self, status: int, body: bytes = b"") -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -93,8 +93,8 @@ def has_keras_3(found: Mapping[str, str]) -> bool:
     """Return whether tf.keras is Keras 3 where `TF_USE_LEGACY_KERAS` is not set (from TensorFlow
     2.16 on).
     """
-    recent = _numbers(found.get("tensorflow", "")) >= (2, 16)
-    return recent and _numbers(found.get("keras", "")) >= (3,)
+    recent = _version_numbers(found.get("tensorflow", "")) >= (2, 16)
+    return recent and _version_numbers(found.get("keras", "")) >= (3,)
 
 
 def misfit(strategy: str, found: Mapping[str, str], legacy: bool) -> str:
@@ -104,7 +104,7 @@ def misfit(strategy: str, found: Mapping[str, str], legacy: bool) -> str:
     `found` is what `versions` returns; `legacy` says whether `TF_USE_LEGACY_KERAS` is set.
     """
     tensorflow = found.get("tensorflow", "")
-    if strategy == "estimator" and _numbers(tensorflow) >= (2, 16):
+    if strategy == "estimator" and _version_numbers(tensorflow) >= (2, 16):
         return f"TensorFlow {tensorflow}, and tf.estimator ended with 2.15"
     if strategy not in STRATEGIES or not has_keras_3(found):
         return ""
@@ -122,5 +122,5 @@ def misfit(strategy: str, found: Mapping[str, str], legacy: bool) -> str:
     return text % (tensorflow, found["keras"], STRATEGIES[strategy], series)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])

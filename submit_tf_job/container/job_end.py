@@ -59,7 +59,7 @@ class JobEnd:
                 self.ask_to_save(peer, m)
             elif job.verdict == states.STOPPED:  # YARN stops the others itself
                 self.peers.close(peer)
-            elif m is not job.witness:  # which is the last: `_close`
+            elif m is not job.witness:  # which is the last: `_close_application`
                 self._tell_end(peer, m, **self.hold.left(m))
 
     def _tell_end(self, peer: Peer, m: Member, **more: Any) -> None:
@@ -94,7 +94,7 @@ class JobEnd:
         job, idle = self.job, self.command.idle
         if job.graceful:  # YARN's stop comes first, unless whoever stops the job is gone
             return now >= job.linger_until and (idle or now >= job.linger_until + LAST_S)
-        if not idle or self._holds(now):
+        if not idle or self._holds_container(now):
             return False
         if (
             not self.peers.listener
@@ -105,9 +105,9 @@ class JobEnd:
         others = any(m is not job.witness for _, m in self.peers.tasks())
         if others and now < job.linger_until:
             return False
-        return job.verdict == states.STOPPED or self._close(now)
+        return job.verdict == states.STOPPED or self._close_application(now)
 
-    def _holds(self, now: float) -> bool:
+    def _holds_container(self, now: float) -> bool:
         """Return whether a container is held; if the hold has just ended, tell its task."""
         m = self.hold.member
         is_held = self.hold.is_held(now)
@@ -120,7 +120,7 @@ class JobEnd:
         if m is self.job.witness and self.job.closing:
             self.witness_told_at = at
 
-    def _close(self, now: float) -> bool:
+    def _close_application(self, now: float) -> bool:
         """Tell the witness of the end, after everything else; return whether it has learned it.
 
         When the container of the witness ends, the ApplicationMaster ends, and soon after it all

@@ -63,12 +63,12 @@ def read(content: bytes) -> list[KeytabEntry]:
     if content[:2] != MAGIC:
         raise ValueError("it is not a keytab of MIT's format (it does not begin with 05 02)")
     try:
-        return [_entry(raw) for raw in _entries(content)]
+        return [_parse_entry(raw) for raw in _raw_entries(content)]
     except (struct.error, IndexError, UnicodeDecodeError):
         raise ValueError("it is a keytab that is cut off or damaged") from None
 
 
-def _entries(content: bytes) -> Iterator[bytes]:
+def _raw_entries(content: bytes) -> Iterator[bytes]:
     at = 2
     while at < len(content):
         (size,) = struct.unpack_from(">i", content, at)
@@ -83,7 +83,7 @@ def _entries(content: bytes) -> Iterator[bytes]:
         at += abs(size)  # a negative size is a hole left by a deleted entry
 
 
-def _entry(raw: bytes) -> KeytabEntry:
+def _parse_entry(raw: bytes) -> KeytabEntry:
     (count,) = struct.unpack_from(">H", raw)
     at, words = 2, []
     for _ in range(count + 1):  # the realm comes first
@@ -135,7 +135,7 @@ def find_problem(content: bytes, wanted: str) -> str:
         return f"it holds no key of {wanted}, only of {held}"
     if all(entry.kind in DEAD_TYPES for entry in mine):
         text = "its keys of %s are of types that Kerberos no longer supports: %s"
-        return text % (wanted, _kinds(mine))
+        return text % (wanted, _encryption_names(mine))
     return ""
 
 
@@ -144,9 +144,9 @@ def weakness(content: bytes, wanted: str) -> str:
     mine = [entry for entry in read(content) if matches(entry.principal, wanted)]
     if mine and all(entry.kind in DEAD_TYPES | WEAK_TYPES for entry in mine):
         text = "its keys of %s are of weak types (%s), which Java 17 and later refuse"
-        return text % (wanted, _kinds(mine))
+        return text % (wanted, _encryption_names(mine))
     return ""
 
 
-def _kinds(entries: Iterable[KeytabEntry]) -> str:
+def _encryption_names(entries: Iterable[KeytabEntry]) -> str:
     return ", ".join(sorted({encryption(entry.kind) for entry in entries}))

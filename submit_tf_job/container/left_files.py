@@ -65,23 +65,23 @@ def sentence(task: str, before: Iterable[str], after: dict[str, int]) -> str:
     if not new:
         return ""
     largest = sorted(new, key=lambda path: (-new[path], path))
-    named = [f"{path!r} ({_amount(new[path])})" for path in largest[:NAMED]]
+    named = [f"{path!r} ({_size_text(new[path])})" for path in largest[:NAMED]]
     if len(largest) > NAMED:
         rest = sum(new[path] for path in largest[NAMED:])
-        named.append(f"{len(largest) - NAMED} more ({_amount(rest)})")
+        named.append(f"{len(largest) - NAMED} more ({_size_text(rest)})")
     listed = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
     return (
         f"{task} left {listed} in its working directory, which is deleted with the container; "
-        f"`run --keep {_pattern(largest[0])}`, or `collect` of an output, stores it"
+        f"`run --keep {_keep_pattern(largest[0])}`, or `collect` of an output, stores it"
     )
 
 
-def _pattern(path: str) -> str:
+def _keep_pattern(path: str) -> str:
     """Return the argument of `run --keep` for a file, or for the top directory that it is in."""
     return shlex.quote(glob.escape(path.split(os.sep)[0]))
 
 
-def _amount(size: float) -> str:
+def _size_text(size: float) -> str:
     unit = 0
     while size >= 999.5 and unit < len(_UNITS) - 1:
         size, unit = size / 1000, unit + 1

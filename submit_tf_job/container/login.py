@@ -116,7 +116,7 @@ class Login:
         """Log in with MIT's library, and return the lifetime; 0 if the image has no library."""
         argv = own_python.command_line("submit_tf_job.container.login", self.info, env)
         own = dict(own_python.environment_of(self.info, env), LC_ALL="C")
-        word, _, rest = _output(argv, own).partition(" ")
+        word, _, rest = _output_of(argv, own).partition(" ")
         if word == "ok" and rest.isdigit() and int(rest):
             return float(rest)
         if word in ("none", ""):  # no library, or one that crashed
@@ -129,16 +129,16 @@ class Login:
             text = "the image has neither %s nor kinit, so that nothing here can log in"
             raise LoginFailed(text % LIBRARY)
         argv = [kinit, "-k", "-t", self.keytab, "-c", "FILE:" + fresh, self.principal]
-        output = _output(argv, env)
+        output = _output_of(argv, env)
         if not os.path.exists(fresh):
             raise LoginFailed(output or "kinit did not say why")
         return KINIT_LIFE_S
 
     def keep(self, warn: Callable[[str], None]) -> None:
         """Start a thread that renews the ticket; it calls `warn` when renewals start to fail."""
-        threading.Thread(target=self._keep, args=(warn,), name="login", daemon=True).start()
+        threading.Thread(target=self._keep_ticket, args=(warn,), name="login", daemon=True).start()
 
-    def _keep(self, warn: Callable[[str], None]) -> None:
+    def _keep_ticket(self, warn: Callable[[str], None]) -> None:
         well = True
         while True:
             time.sleep(max(LEAST_PAUSE_S, (self.until - time.time()) / 2))
@@ -164,7 +164,7 @@ def choose(principals: list[str], wanted: str, node: str) -> str:
     return next((name for name in mine if keytab.matches(name, here)), mine[0])
 
 
-def _output(argv: list[str], env: Mapping[str, str]) -> str:
+def _output_of(argv: list[str], env: Mapping[str, str]) -> str:
     """Run a program and return its output.
 
     The exit status is not used, because `Child.poll` may reap it.

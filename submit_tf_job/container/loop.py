@@ -58,12 +58,12 @@ class Loop:
                 command.watch(now)
                 busy = tick(now) or command.is_ending
                 if self.exit is None:
-                    self._wait(BUSY_S if busy else TICK_S)
+                    self._wait_for_events(BUSY_S if busy else TICK_S)
             return self.exit
         finally:
             command.close()
 
-    def _wait(self, timeout_s: float) -> None:
+    def _wait_for_events(self, timeout_s: float) -> None:
         """Handle events of sockets, threads and signals for at most `timeout_s`."""
         self.waited_at = time.monotonic()
         for key, mask in self.selector.select(timeout_s):

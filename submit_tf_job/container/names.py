@@ -16,7 +16,7 @@ AAAA = 28  # the type of DNS records with IPv6 addresses
 ANSWER_S, TRIES = 1.0, 3  # how long a DNS server has for an answer, and how often it is asked
 
 
-def _family() -> socket.AddressFamily:
+def _first_family() -> socket.AddressFamily:
     """Return the family of addresses that is looked up first: IPv4, or IPv6 on a host whose
     loopback has no IPv4.
     """
@@ -28,7 +28,7 @@ def _family() -> socket.AddressFamily:
     return socket.AF_INET
 
 
-FAMILY = _family()
+FAMILY = _first_family()
 # type, class and length of the records that are read
 _RECORDS = {socket.AF_INET: (1, 1, 4), socket.AF_INET6: (AAAA, 1, 16)}
 
@@ -121,13 +121,13 @@ def query(server: tuple[str, int], name: str) -> str | None:
     """
     found: str | None = ""
     for family in sorted(_RECORDS, key=lambda family: family != FAMILY):
-        found, exists = _ask(server, name, family)
+        found, exists = _ask_server(server, name, family)
         if found != "" or not exists:
             break
     return found
 
 
-def _ask(
+def _ask_server(
     server: tuple[str, int], name: str, family: socket.AddressFamily
 ) -> tuple[str | None, bool]:
     """Return the result of `query` for one family, and whether the name has any record."""

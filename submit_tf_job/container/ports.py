@@ -130,7 +130,7 @@ def serve(info: Info, reserved: int) -> tuple[dict[str, int], list[Reservation],
     found: dict[str, int] = {}
     held: list[Reservation] = []
     warnings: list[str] = []
-    candidates = _candidates(info)
+    candidates = _candidate_ports(info)
     for name, wanted in info.roles[info.role].get("ports", {}).items():
         found[name] = wanted
         if wanted and wanted != reserved:
@@ -151,7 +151,7 @@ def serve(info: Info, reserved: int) -> tuple[dict[str, int], list[Reservation],
     return found, held, warnings
 
 
-def _candidates(info: Info) -> Iterator[int]:
+def _candidate_ports(info: Info) -> Iterator[int]:
     """Return the ports to try: first the sidecar's own, which mostly no other task of the job uses.
 
     A port that served one name is not tried for the next.

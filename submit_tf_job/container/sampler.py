@@ -140,7 +140,7 @@ class Sampler:
         """Measure, if it is time."""
         if self.runs and now >= self.due:
             before = _own_cpu_s()
-            self._measure(now)
+            self._measure_use(now)
             cost_s = _own_cpu_s() - before
             self.pause_s = min(max(LOOK_S, cost_s / MOST_CORES), LONGEST_S)
             self.due = now + self.pause_s
@@ -148,7 +148,7 @@ class Sampler:
     def end(self, now: float) -> None:
         """Measure for the last time, because the command has ended."""
         if self.runs:
-            self._measure(now)
+            self._measure_use(now)
             mark = _ended_mark()
             if mark > self.children_mark:
                 # the largest of all processes that have ended, and this one beside it
@@ -167,7 +167,7 @@ class Sampler:
         ours = self.ours | ({self.gpus.pid} if self.gpus else set())
         return {pid: process for pid, process in found.items() if pid not in ours}
 
-    def _measure(self, now: float) -> None:
+    def _measure_use(self, now: float) -> None:
         found, passed_s = self._own_processes(), max(now - self.looked, 1e-3)
         self.tree.marks(found)
         counted_s = self._counted_s(found)

@@ -84,8 +84,8 @@ def find_packages(info: Info, env: dict[str, str]) -> None:
     inner = os.listdir(root) if os.path.isdir(root) else []
     if "bin" not in inner and len(inner) == 1:
         root = os.path.join(root, inner[0])  # the archive holds one directory
-    _prepend(env, "PATH", os.path.join(root, "bin"))
-    _prepend(env, "LD_LIBRARY_PATH", os.path.join(root, "lib"), last=True)
+    _prepend_path(env, "PATH", os.path.join(root, "bin"))
+    _prepend_path(env, "LD_LIBRARY_PATH", os.path.join(root, "lib"), last=True)
     env["VIRTUAL_ENV"] = env["CONDA_PREFIX"] = root
 
 
@@ -95,8 +95,8 @@ def _add_site(cwd: str, site: str, programs: str, env: dict[str, str]) -> None:
     """
     import configparser  # as slow as zipfile
 
-    _prepend(env, "PYTHONPATH", site)
-    _prepend(env, "PATH", programs)
+    _prepend_path(env, "PYTHONPATH", site)
+    _prepend_path(env, "PATH", programs)
     made = os.path.join(cwd, contract.COMMANDS_DIRECTORY)
     for name in sorted(os.listdir(site)) if os.path.isdir(site) else ():
         entries = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)
@@ -116,10 +116,10 @@ def _add_site(cwd: str, site: str, programs: str, env: dict[str, str]) -> None:
                 file.write(text)
             os.chmod(path, 0o700)
     if os.path.isdir(made) and made not in env.get("PATH", "").split(os.pathsep):
-        _prepend(env, "PATH", made)
+        _prepend_path(env, "PATH", made)
 
 
-def _prepend(env: dict[str, str], name: str, path: str, last: bool = False) -> None:
+def _prepend_path(env: dict[str, str], name: str, path: str, last: bool = False) -> None:
     parts = [env.get(name, ""), path] if last else [path, env.get(name, "")]
     env[name] = os.pathsep.join(filter(None, parts))
 
@@ -136,13 +136,13 @@ def unpack(archive: str, target: str) -> None:
     os.makedirs(target, exist_ok=True)
     lower = archive.lower()
     if lower.endswith((".zip", ".whl")):
-        _unzip(archive, target, wheel=lower.endswith(".whl"))
+        _unzip_archive(archive, target, wheel=lower.endswith(".whl"))
     else:
         with tarfile.open(archive) as found:
             extract(found, target, links=True)
 
 
-def _unzip(archive: str, target: str, wheel: bool) -> None:
+def _unzip_archive(archive: str, target: str, wheel: bool) -> None:
     import zipfile  # some ms, and few jobs send one
 
     try:

@@ -155,7 +155,7 @@ class Stamps:
         self._names = {path: os.path.basename(os.path.realpath(path)) for path in self._watched}
         self._recorded = dict.fromkeys(self._watched, float("-inf"))
         self._looked = self.grew_at = info.started  # when one of them was last seen to grow
-        self._write([self._line(path, 0, info.started) for path in self._watched])
+        self._append_lines([self._offset_line(path, 0, info.started) for path in self._watched])
 
     def look(self, now: float, *, last: bool = False) -> None:
         """Record the files that have grown since the last check, if one is due or `last`."""
@@ -170,16 +170,16 @@ class Stamps:
                 self.grew_at = now
             if size > before and (last or now >= self._recorded[path] + pace):
                 self._recorded[path] = now
-                lines.append(self._line(path, before, self._looked))
+                lines.append(self._offset_line(path, before, self._looked))
             self._watched[path] = size
         self._looked = now
         if lines:
-            self._write(lines)
+            self._append_lines(lines)
 
-    def _line(self, path: str, offset: int, at: float) -> str:
+    def _offset_line(self, path: str, offset: int, at: float) -> str:
         return f"{self._names[path]} {offset} {self._info.wall + at:.1f}\n"
 
-    def _write(self, lines: list[str]) -> None:
+    def _append_lines(self, lines: list[str]) -> None:
         if not self._path:
             return
         try:

@@ -76,8 +76,8 @@ def task_port(
     if ports["mode"] == "own-address":
         return OWN_ADDRESS_PORT
     number = ordinal(counts, role, index) % distinct_ports(ports) + 1
-    first, span = _range(ports)
-    return first + (_place(ports, run) + number) % span
+    first, span = _port_range(ports)
+    return first + (_first_place(ports, run) + number) % span
 
 
 def distinct_ports(ports: Mapping[str, Any]) -> int:
@@ -86,7 +86,7 @@ def distinct_ports(ports: Mapping[str, Any]) -> int:
     Any further task has the same port as an earlier one. Two such tasks are seldom on one node;
     there the second one takes another port.
     """
-    _, span = _range(ports)
+    _, span = _port_range(ports)
     # the ports of the rendezvous lie before the first task's
     between = span - 1 - (RENDEZVOUS_PORTS - 1) * STRIDE
     return between if between > span // 2 else span - 1
@@ -96,9 +96,9 @@ def rendezvous_ports(ports: Mapping[str, Any], run: str) -> list[int]:
     """Return the ports on which the deciding task's bootstrap may listen: the first free one."""
     if ports["mode"] == "own-address":
         return [RENDEZVOUS_OWN_ADDRESS_PORT]
-    first, _ = _range(ports)
+    first, _ = _port_range(ports)
     # before the first, because the job's tasks have the ports after it
-    return ports_from(ports, first + _place(ports, run), -STRIDE, RENDEZVOUS_PORTS)
+    return ports_from(ports, first + _first_place(ports, run), -STRIDE, RENDEZVOUS_PORTS)
 
 
 def other_ports(ports: Mapping[str, Any], run: str, port: int, tasks: int) -> list[int]:
@@ -109,7 +109,7 @@ def other_ports(ports: Mapping[str, Any], run: str, port: int, tasks: int) -> li
     """
     if ports["mode"] == "own-address":
         return []
-    _, span = _range(ports)
+    _, span = _port_range(ports)
     step = max(STRIDE, tasks + 1) if tasks + 1 < span else STRIDE
     taken = (port, rendezvous_ports(ports, run)[0])
     return [other for other in ports_from(ports, port, step, TRIES) if other not in taken]
@@ -117,21 +117,21 @@ def other_ports(ports: Mapping[str, Any], run: str, port: int, tasks: int) -> li
 
 def ports_from(ports: Mapping[str, Any], port: int, step: int, most: int) -> list[int]:
     """Return different ports of the range: `port`, and others, each about `step` further."""
-    first, span = _range(ports)
+    first, span = _port_range(ports)
     while gcd(step, span) > 1:  # it would come back to `port` before it has been everywhere
         step += 1
     return [first + (port - first + number * step) % span for number in range(min(most, span))]
 
 
-def _range(ports: Mapping[str, Any]) -> tuple[int, int]:
+def _port_range(ports: Mapping[str, Any]) -> tuple[int, int]:
     """Return the first port of the range, and the number of its ports."""
     first, last = int(ports["first"]), int(ports["last"])
     return first, last - first + 1
 
 
-def _place(ports: Mapping[str, Any], run: str) -> int:
+def _first_place(ports: Mapping[str, Any], run: str) -> int:
     """Return where in the range the ports of a run begin."""
-    return zlib.crc32(run.encode("utf-8")) % _range(ports)[1]
+    return zlib.crc32(run.encode("utf-8")) % _port_range(ports)[1]
 
 
 def cluster_counts(counts: Mapping[str, int], cluster_roles: Collection[str]) -> dict[str, int]:

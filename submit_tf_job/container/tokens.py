@@ -72,7 +72,7 @@ def number(value: int) -> bytes:
     return bytes([256 - 112 - size]) + value.to_bytes(size, "big")
 
 
-def _text(value: bytes) -> bytes:
+def _sized_text(value: bytes) -> bytes:
     return number(len(value)) + value
 
 
@@ -94,7 +94,7 @@ def write(path: str, tokens: list[Token], secrets: list[tuple[bytes, bytes]]) ->
     """Write a file of credentials that only its owner may read."""
     out = MAGIC + b"\0"
     for rows in (tokens, secrets):
-        out += number(len(rows)) + b"".join(_text(field) for row in rows for field in row)
+        out += number(len(rows)) + b"".join(_sized_text(field) for row in rows for field in row)
     task_files.write_file(path, out, 0o600)
 
 
@@ -158,13 +158,13 @@ def missing(tokens: Iterable[Token], conf: Mapping[str, str]) -> list[tuple[Toke
     pairs = []
     for service, addresses in name_nodes(conf).items():
         for address in [address for address in addresses if address.encode() not in known]:
-            token = _for(address, service, mine)
+            token = _token_for(address, service, mine)
             if token:
                 pairs.append((token, address))
     return pairs
 
 
-def _for(address: str, service: str, tokens: list[Token]) -> Token | None:
+def _token_for(address: str, service: str, tokens: list[Token]) -> Token | None:
     if service:
         named = b"ha-hdfs:" + service.encode()
         return next((token for token in tokens if token.service == named), None)

@@ -101,9 +101,9 @@ class Channel:
         self._in = b""
         self._out: collections.deque[memoryview] = collections.deque()
         self._waiting = not connected  # for the socket to take more
-        selector.register(sock, self._events(), ready)
+        selector.register(sock, self._wanted_events(), ready)
 
-    def _events(self) -> int:
+    def _wanted_events(self) -> int:
         return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._waiting else 0)
 
     def receive(self) -> list[dict[str, Any]]:
@@ -152,7 +152,7 @@ class Channel:
             raise ChannelClosed(str(err), err.errno in _ENDED) from None
         if self._waiting != bool(self._out):
             self._waiting = bool(self._out)
-            self.selector.modify(self.sock, self._events(), self.ready)
+            self.selector.modify(self.sock, self._wanted_events(), self.ready)
 
     @property
     def closed(self) -> bool:

@@ -23,7 +23,7 @@ _GONE = ("LOST", "UNHEALTHY", "DECOMMISSIONED", "DECOMMISSIONING", "SHUTDOWN", "
 
 def capacity_causes(situation: Situation) -> Iterator[Cause]:
     """Yield the causes that keep every node from running the job's containers."""
-    yield from _placement(situation)
+    yield from _placement_troubles(situation)
     if situation.nodes is None:
         return
     if not situation.serving():
@@ -266,7 +266,7 @@ def _reserved_containers(situation: Situation) -> Iterator[Cause]:
         )
 
 
-def _placement(situation: Situation) -> Iterator[Cause]:
+def _placement_troubles(situation: Situation) -> Iterator[Cause]:
     if situation.app.state.value != "RUNNING":
         return
     if situation.placements and situation.placement_handler == "disabled":

@@ -529,8 +529,8 @@ def _last_lines(clues: FailureEvidence, cause: Cause) -> tuple[str, ...]:
 
 
 def _end_of_evidence(lines: Sequence[str], told: Sequence[str]) -> int:
-    """Return the number of lines up to the end of a cause's words; that of all lines if the words
-    are near the end.
+    """Return the number of lines up to the end of the text by which the cause is known; the number
+    of all lines if that text is near the end.
     """
     last = told[-1] if told else ""
     found = [at for at, line in enumerate(lines) if last and without_workdir(line).endswith(last)]

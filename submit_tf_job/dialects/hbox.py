@@ -150,7 +150,7 @@ class _HboxRole:
     memory: str = ""  # the flag of its own memory
 
 
-def _read(root: At) -> None:
+def _read_job(root: At) -> None:
     job = _Flags(root)
     common.read_name(job.get("app-name"), root, "there is no --app-name")
     roles = list(_job_roles(job))
@@ -330,7 +330,7 @@ DIALECTS = {
     "hbox-flags": Dialect(
         "hbox-submit",
         (_TABLE,),
-        _read,
+        _read_job,
         prefix=PREFIX,
         begin=lambda words: after_program(words, "hbox-submit", "xl-submit", "xlearning-submit"),
         abbreviations=_ABBREVIATIONS,

@@ -106,7 +106,7 @@ _TABLE = Rows(("",), (*_JOB, *_TASKS["worker"], *_TASKS["ps"]))
 _ROWS = {path_of(key): row for row in _TABLE.rows for key in row.spellings}
 
 
-def _recognise(root: At) -> str | None:
+def _recognise_format(root: At) -> str | None:
     """Return "YAML" for a file of `job run -f`; None for another file."""
     spec = root.get("spec").keys & {"framework", "job_type", "jobType", "name"}
     is_job = spec and root.keys & {"configs", "roles"} and "apiVersion" not in root.keys
@@ -185,7 +185,7 @@ class _SubmarineJob:
         yield from self._in_file(key).members()
 
 
-def _read(root: At) -> None:
+def _read_tree(root: At) -> None:
     if not root.get("configs"):
         root.fail("there is no configs, which Submarine needs; say configs: {docker_image: …}")
     _read_job(_SubmarineJob(root, root.get(), root))
@@ -482,7 +482,10 @@ def _is_flag(key: str) -> bool:
 
 
 _FILE = Dialect(
-    "Submarine", (_TABLE.spelled(lambda key: not _is_flag(key)),), _read, recognise=_recognise
+    "Submarine",
+    (_TABLE.spelled(lambda key: not _is_flag(key)),),
+    _read_tree,
+    recognise=_recognise_format,
 )
 DIALECTS = {
     "submarine": _FILE,

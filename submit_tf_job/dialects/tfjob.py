@@ -222,13 +222,13 @@ class _Replica:
         return self.at.get("template")
 
 
-def _recognise(root: At) -> str | None:
+def _recognise_format(root: At) -> str | None:
     """Return the version of a TFJob; None for another file."""
     kind, version = root.get("kind").text(), root.get("apiVersion").text()
     return version if kind.lower() == "tfjob" and version.startswith(_GROUPS) else None
 
 
-def _read(root: At) -> None:
+def _read_job(root: At) -> None:
     _read_name(root)
     spec = root.get("spec")
     if not spec:
@@ -606,4 +606,4 @@ def _read_placement(pod: At, where: str) -> None:
         )
 
 
-DIALECTS = {"tfjob": Dialect("TFJob", _KEYS, _read, recognise=_recognise)}
+DIALECTS = {"tfjob": Dialect("TFJob", _KEYS, _read_job, recognise=_recognise_format)}

@@ -177,12 +177,12 @@ class _TonyJob:
         return self.framework == "tensorflow" and self.gang and bool(trains)
 
 
-def _recognise(root: At) -> str | None:
+def _recognise_format(root: At) -> str | None:
     """Return "XML" for a configuration with a property of TonY; None for another file."""
     return "XML" if any(key.startswith(_PREFIX) for key in root.keys) else None
 
 
-def _read(root: At) -> None:
+def _read_job(root: At) -> None:
     job = _TonyJob(_with_variables_replaced(root))
     why = "there is no tony.application.name"
     common.read_name(job.get("application.name"), job.root, why)
@@ -592,7 +592,7 @@ def _add_flags(root: At, entries: dict[str, Pair]) -> None:
     _put_property(entries, _BOARD_LOGS, board.text(), board)
 
 
-_TONY = Dialect("TonY", _KEYS, _read, recognise=_recognise, prefix=_PREFIX)
+_TONY = Dialect("TonY", _KEYS, _read_job, recognise=_recognise_format, prefix=_PREFIX)
 DIALECTS = {
     "tony": _TONY,
     "tony-flags": Dialect(

@@ -108,7 +108,7 @@ _TOKENS = {
 _OTHER_TOKEN = re.compile(r"\$\{(?:\w+_HOST|\w+_IP|CLUSTER_\w+|DOMAIN)\}|<LOG_DIR>")
 
 
-def _recognise(root: At) -> str | None:
+def _recognise_format(root: At) -> str | None:
     """Return "YARN-8220" or "services API"; None for another file."""
     found = root.get("components").items()
     asked = {"launch_command", "number_of_containers", "artifact"}
@@ -119,7 +119,7 @@ def _recognise(root: At) -> str | None:
     return "YARN-8220" if known and not artifacts else "services API"
 
 
-def _read(root: At) -> None:
+def _read_job(root: At) -> None:
     _read_kerberos(root)
     carry(_SERVICE, values_of(root))
     if not root.get("name"):
@@ -431,7 +431,7 @@ def _read_env_flag(found: At) -> None:
             common.put_variable(part, found)
 
 
-_YARNFILE = Dialect("Yarnfile", _KEYS, _read, recognise=_recognise)
+_YARNFILE = Dialect("Yarnfile", _KEYS, _read_job, recognise=_recognise_format)
 DIALECTS = {
     "yarnfile": _YARNFILE,
     "yarn-8220-flags": Dialect(

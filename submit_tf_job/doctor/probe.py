@@ -58,10 +58,10 @@ def resolves(name: str) -> "dict[str, str]":
 
 def own_name() -> "dict[str, str]":
     """Resolve this task's own name."""
-    return _resolves(os.environ.get(ENV_HOSTNAME, ""))
+    return _resolves_if_set(os.environ.get(ENV_HOSTNAME, ""))
 
 
-def _resolves(name: str) -> "dict[str, str]":
+def _resolves_if_set(name: str) -> "dict[str, str]":
     if not name:
         return result(WARNING, "%s is not set" % ENV_HOSTNAME)
     return resolves(name)
@@ -71,7 +71,7 @@ def peer_name() -> "dict[str, str]":
     """Resolve the other task's name."""
     task, dot, suffix = os.environ.get(ENV_HOSTNAME, "").partition(".")
     peer = {"probe-0": "probe-1", "probe-1": "probe-0"}.get(task, task)
-    return _resolves(peer + dot + suffix)
+    return _resolves_if_set(peer + dot + suffix)
 
 
 def hdfs() -> "dict[str, str]":

@@ -134,7 +134,7 @@ def fill_defaults(job: JobDraft) -> None:
 
 def decide(job: JobDraft) -> str | None:
     """Return the role whose task 0 is the deciding task: chief, else worker, else the only role
-    that trains, else the first of these if the job ends with all that train.
+    that trains, else the first role that trains if the job ends with all that train.
     """
     if "deciding_role" in job.values:
         stated: str | None = job.values["deciding_role"]

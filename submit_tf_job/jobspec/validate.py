@@ -155,7 +155,7 @@ class _Located:
 
     @property
     def meant(self) -> set[str | None]:
-        """The keys of the table that unknown ones most likely mean."""
+        """The known keys of which unknown keys in the table are most likely misspellings."""
         known = self.kind.keys if self.kind else None
         return {known.meant_by(key) for key in self.keys - set(known.rows)} if known else set()
 
@@ -290,7 +290,7 @@ class _Check:
 
     def _of_keys(self, seen: _Located, keys: Keys, path: _Path) -> dict[str, Any]:
         """Return the values of known keys by field. The value is None for a required key that is
-        missing, and for a key that an unknown one most likely means.
+        missing, and for a key of which an unknown key is most likely a misspelling.
         """
         values: dict[str, Any] = {}
         for name, key in keys.rows.items():

@@ -95,8 +95,8 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
 
 
 def _has_all(containers: Sequence[TaskContainer], report: JobReport) -> bool:
-    """Return whether these containers are certainly all of a job: that of the ApplicationMaster is
-    among them, and each in the last report of a job in which nothing was restarted.
+    """Return whether these are certainly all containers of a job: nothing was restarted in it, and
+    they include the ApplicationMaster's and every container in the job's last report.
     """
     restarted = report.attempt or report.generation
     restarted = restarted or any(role.restarts for role in report.roles.values())

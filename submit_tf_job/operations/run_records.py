@@ -249,8 +249,7 @@ def _parse_report(content: bytes) -> JobReport | None:
 
 
 def _end_of(report: JobReport | None) -> dict[str, Any]:
-    """Return the end of a run from its deciding task's last report, which no command has completed
-    yet.
+    """Return the end of a run that its record lacks, from the deciding task's last report.
 
     Raises:
         KeyError: The report has no end.

@@ -197,7 +197,7 @@ def _with_notes(error: BaseException, name: str, cause: Cause) -> BaseException:
 
 
 def say(line: str) -> None:
-    """Print a whole line about a job: other threads print theirs. stdout is the script's own."""
+    """Print a line about a job to stderr, at once, so that lines of several threads do not mix."""
     if sys.stderr is not None:  # None where it is closed (`2>&-`)
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()

@@ -42,16 +42,16 @@ def newest(store: FileStore, path: str) -> dict[str, Any]:
             steps[name] = int((number.group(1) or number.group(2))[:18])
     if steps:
         last = max(steps, key=lambda name: (steps[name], name))
-        at = _written(store, path, last)
+        at = _written_at(store, path, last)
         return {"name": _PARTS.sub("", last), "step": steps[last], "at": at}
-    times = {name: _written(store, path, name) or 0.0 for name in names[-MOST_ASKED:]}
+    times = {name: _written_at(store, path, name) or 0.0 for name in names[-MOST_ASKED:]}
     if not times:
         return {}
     last = max(times, key=lambda name: times[name])
     return {"name": _PARTS.sub("", last), "step": None, "at": times[last] or None}
 
 
-def _written(store: FileStore, path: str, name: str) -> float | None:
+def _written_at(store: FileStore, path: str, name: str) -> float | None:
     version = store.version(posixpath.join(path, name))
     return version[0] / 1000.0 if version and version[0] else None
 

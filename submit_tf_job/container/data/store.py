@@ -129,7 +129,7 @@ def store_errors(path: str) -> Iterator[None]:
     except (StoreError, GeneratorExit, KeyboardInterrupt, SystemExit):
         raise
     except Exception as error:
-        text = _words(error)
+        text = _first_line(error)
         if isinstance(error, FileNotFoundError) or any(word in text for word in MISSING):
             raise NotFound(f"{path}: no such file or directory") from error
         lasts = getattr(error, "errno", None) in LASTING_ERRNOS or isinstance(error, UnicodeError)
@@ -200,18 +200,18 @@ class Copying:
         continues.
         """
         try:
-            return retry(call, self.patience_s, self.failed.wait, self._waiting)
+            return retry(call, self.patience_s, self.failed.wait, self._tell_waiting)
         except StoreError as err:
             if err.transient or not entry:
                 self.failed.set()
             raise
 
-    def _waiting(self, err: StoreError, since_s: float) -> None:
+    def _tell_waiting(self, err: StoreError, since_s: float) -> None:
         with self.lock:
             self.tell(t="waiting", why=str(err), since_s=since_s)
 
 
-def _words(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """Return the first line of an error's message.
 
     hdfs-native prints Rust's `RPCError("class", "message")`, escaped.

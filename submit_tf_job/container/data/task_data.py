@@ -187,7 +187,7 @@ class Data:
             folder, overwrite = os.path.join(self.info.cwd, OUTPUTS, name), item["overwrite"]
             if failed and item["on_failure"] == "discard":
                 continue
-            wrote = not is_empty(folder) or any(self._collected(item))
+            wrote = not is_empty(folder) or any(self._collected_names(item))
             if (failed or item["upload"] == "all-that-write") and not wrote:
                 log(f"the output {name} is passed over: this task wrote nothing")
                 self.warn("", name)
@@ -203,7 +203,7 @@ class Data:
             steps.append(dict(step, run=run, task=task, mark=mark))
         return steps
 
-    def _collected(self, item: Mapping[str, Any]) -> Iterator[str]:
+    def _collected_names(self, item: Mapping[str, Any]) -> Iterator[str]:
         return collected(self.info.workdir, item.get("collect", []))
 
     def unstored(self) -> Iterator[tuple[str, str]]:

@@ -45,7 +45,7 @@ def download(step: Mapping[str, Any], copying: Copying) -> None:
     pattern = MAGIC.search(path)
     base = posixpath.dirname(path[: pattern.start()]) if pattern else path
     if step["share"] is not None:
-        paths = [_same(step["uri"], uri) for uri in step["share"]]
+        paths = [_path_in_store(step["uri"], uri) for uri in step["share"]]
         found: Iterable[Entry] = [copying.retry(partial(store.stat, path)) for path in paths]
     elif pattern:
         found = copying.retry(lambda: matching(store, path))
@@ -61,12 +61,12 @@ def download(step: Mapping[str, Any], copying: Copying) -> None:
         with store_errors(target):
             os.makedirs(os.path.dirname(target), exist_ok=True)
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        list(pool.map(partial(_fetch, copying, store), found, targets))
+        list(pool.map(partial(_fetch_file, copying, store), found, targets))
     with store_errors(step["file"]), open(step["file"], "w", encoding="utf-8") as out:
         out.write("".join(target + "\n" for target in targets))
 
 
-def _same(uri: str, listed: str) -> str:
+def _path_in_store(uri: str, listed: str) -> str:
     """Return the path of a listed file in the store of `uri`.
 
     Except for viewfs, the URIs of a list differ only in their paths.
@@ -99,7 +99,7 @@ def matching(store: FileStore, pattern: str) -> list[Entry]:
     return sorted(files)
 
 
-def _fetch(copying: Copying, store: FileStore, entry: Entry, target: str) -> None:
+def _fetch_file(copying: Copying, store: FileStore, entry: Entry, target: str) -> None:
     path, _, size = entry
 
     def fetch() -> None:

@@ -47,13 +47,13 @@ class WebHdfs(FileStore):
         """Start with the first address, without sending a request."""
         self.protocol, self.addresses = protocol, list(addresses)
         self.date = ""  # the NameNode's time of the last answer
-        token = _token(env.get(ENV_FILE, "")) or _token(env.get(GIVEN_TOKENS, ""))
+        token = _encoded_token(env.get(ENV_FILE, "")) or _encoded_token(env.get(GIVEN_TOKENS, ""))
         self.identity = {"delegation": token}
         if not token:
             self.identity = {"user.name": env.get("HADOOP_USER_NAME") or _login_name()}
 
     # --- requests ---
-    def _send(self, method: str, path: str, operation: str, **options: str) -> Any:
+    def _send_to_active(self, method: str, path: str, operation: str, **options: str) -> Any:
         """Send one operation to the active NameNode; return its JSON, or its redirect's address."""
         with store_errors(path):  # which may not be UTF-8, as HDFS' names are
             query = urlencode({"op": operation, **self.identity, **options})
@@ -74,14 +74,16 @@ class WebHdfs(FileStore):
                 if answer.status in (301, 302, 303, 307, 308):
                     return answer.headers["Location"]
                 try:
-                    return _value(path, answer, body)
+                    return _value_of_response(path, answer, body)
                 except _Inactive as err:
                     problem = err
             # the other NameNode may be the active one
             self.addresses = self.addresses[1:] + self.addresses[:1]
         raise problem
 
-    def _to(self, location: Any, path: str) -> tuple[http.client.HTTPConnection, str]:
+    def _connect_to_target(
+        self, location: Any, path: str
+    ) -> tuple[http.client.HTTPConnection, str]:
         parts = urlsplit(str(location or ""))
         if not parts.netloc:
             raise StoreError(f"{path}: the NameNode named no DataNode")
@@ -93,28 +95,32 @@ class WebHdfs(FileStore):
 
     # --- operations ---
     def stat(self, path: str) -> Entry:
-        found = self._send("GET", path, "GETFILESTATUS")["FileStatus"]
+        found = self._send_to_active("GET", path, "GETFILESTATUS")["FileStatus"]
         return path, found["type"] == "DIRECTORY", found["length"]
 
     def list(self, path: str) -> list[Entry]:
-        found = self._send("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
+        found = self._send_to_active("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
         return [
             (posixpath.join(path, item["pathSuffix"]), item["type"] == "DIRECTORY", item["length"])
             for item in found
         ]
 
     def read(self, path: str) -> Iterator[bytes]:
-        connection, target = self._to(self._send("GET", path, "OPEN"), path)
+        connection, target = self._connect_to_target(
+            self._send_to_active("GET", path, "OPEN"), path
+        )
         with store_errors(path):
             connection.request("GET", target)
             answer = connection.getresponse()
             if answer.status != 200:
-                _value(path, answer, answer.read(65536))
+                _value_of_response(path, answer, answer.read(65536))
             yield from iter(lambda: answer.read(PIECE), b"")
             connection.close()
 
     def write(self, path: str, content: Iterable[bytes], size: int) -> None:
-        connection, target = self._to(self._send("PUT", path, "CREATE", overwrite="false"), path)
+        connection, target = self._connect_to_target(
+            self._send_to_active("PUT", path, "CREATE", overwrite="false"), path
+        )
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
         with store_errors(path):
             try:
@@ -130,32 +136,32 @@ class WebHdfs(FileStore):
             body = answer.read(65536)
             connection.close()
         if answer.status != 201:
-            _value(path, answer, body)
+            _value_of_response(path, answer, body)
 
     def mkdirs(self, path: str, permission: str = "") -> None:
         options = {"permission": permission} if permission else {}
-        self._send("PUT", path, "MKDIRS", **options)
+        self._send_to_active("PUT", path, "MKDIRS", **options)
 
     def rename(self, source: str, target: str) -> None:
         """Rename; `renameoptions` makes HDFS fail instead of returning false
         (RenameOptionSetParam).
         """
-        self._send("PUT", source, "RENAME", destination=target, renameoptions="NONE")
+        self._send_to_active("PUT", source, "RENAME", destination=target, renameoptions="NONE")
 
     def version(self, path: str) -> Version | None:
         """Return the time of the last change, and the inode."""
         try:
-            found = self._send("GET", path, "GETFILESTATUS")["FileStatus"]
+            found = self._send_to_active("GET", path, "GETFILESTATUS")["FileStatus"]
         except NotFound:
             return None
         return [found["modificationTime"], found.get("fileId", 0)]
 
     def trash(self, path: str) -> str:
         """Return the user's trash; an encryption zone has a trash of its own."""
-        return str(self._send("GET", path, "GETTRASHROOT")["Path"])
+        return str(self._send_to_active("GET", path, "GETTRASHROOT")["Path"])
 
     def remove(self, path: str) -> None:
-        self._send("DELETE", path, "DELETE", recursive="true")
+        self._send_to_active("DELETE", path, "DELETE", recursive="true")
 
 
 def _connect(protocol: str, address: str) -> http.client.HTTPConnection:
@@ -163,7 +169,7 @@ def _connect(protocol: str, address: str) -> http.client.HTTPConnection:
     return make(address, timeout=TIMEOUT_S)
 
 
-def _value(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
+def _value_of_response(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
     """Return the JSON of a NameNode's response, or raise its error."""
     try:
         value = json.loads(body.decode("utf-8")) if body else {}
@@ -189,7 +195,7 @@ def _value(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
     raise StoreError(f"{path}: {first}", transient=may_pass(kind + message))
 
 
-def _token(path: str) -> str:
+def _encoded_token(path: str) -> str:
     """Return the HDFS delegation token in WebHDFS's encoding, or "".
 
     It is identifier, password, kind and service, in URL-safe base64.
