@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from submit_tf_job.diagnose.amounts import clause, listed, plural, resource
 from submit_tf_job.diagnose.cause import Cause
@@ -336,17 +336,19 @@ def ways_out(why: str = _PLAIN) -> str:
     return "; or ".join([own, *([spite] if why == _PLAIN else []), admin])
 
 
-def why_no_images(conf: Mapping[str, str]) -> str:
+def why_no_images(read: Callable[[str], str | None]) -> str:
     """Return why a NodeManager runs no images; "" if it does, or if that is not known.
 
     Args:
-        conf: Its configuration, with Hadoop's defaults, as its address `/conf` returns it.
+        read: Returns a property of its configuration, with Hadoop's defaults; None for one that is
+            not known.
     """
-    executor = conf.get(_EXECUTOR, "")
+    executor = read(_EXECUTOR) or ""
     if executor.endswith(".DefaultContainerExecutor"):
         return _PLAIN
     if not executor.endswith(".LinuxContainerExecutor"):
         return ""
-    if "docker" not in conf.get(_RUNTIMES, "docker"):
+    runtimes = read(_RUNTIMES)
+    if runtimes is not None and "docker" not in runtimes:
         return "the Docker runtime is not allowed"
     return ""

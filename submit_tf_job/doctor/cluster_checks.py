@@ -275,7 +275,7 @@ def check_docker(examined: Examined) -> Check:
     if not confs:
         said = "no NodeManager returns its configuration"
         return Subject("docker").warning(said, "", "doctor --deep checks whether containers run")
-    plain = {host: why for host, conf in confs.items() if (why := why_no_images(conf))}
+    plain = {host: why for host, conf in confs.items() if (why := why_no_images(conf.get))}
     lists = [conf.get(_NETWORKS, "") for conf in confs.values()]
     networks = sorted({item.strip() for item in ",".join(lists).split(",")} - {""})
     about = Subject("docker", asked=sorted(confs), networks=networks)

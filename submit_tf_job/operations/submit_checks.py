@@ -120,12 +120,12 @@ def _why_no_room(planned: Plan, cluster: Cluster, nodes: Nodes, scheduler: Sched
 def _nodes_without_images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     """Return which nodes run no images, if the job needs one; "" if none is known.
 
-    Sends one request for the configuration of a NodeManager; if this one runs no images, one
-    request to each of some other nodes.
+    Sends one or two requests for properties of a NodeManager; if this one runs no images, as many
+    to each of some other nodes.
     """
     from submit_tf_job.diagnose.capacity import ways_out, why_no_images
     from submit_tf_job.jobspec.job import ImagePolicy
-    from submit_tf_job.yarn.inspection import configuration
+    from submit_tf_job.yarn.inspection import node_property
 
     job = planned.job
     role = next((role for role in job.roles.values() if role.in_container), None)
@@ -136,10 +136,13 @@ def _nodes_without_images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     scheme = client.node_scheme
     plain: dict[str, str] = {}
     for node in running[:_ASKED]:
-        conf = configuration(
-            client, f"{scheme}://{node.http_address}", deadline=client.deadline(_ASKED_S)
+        read = partial(
+            node_property,
+            client,
+            f"{scheme}://{node.http_address}",
+            deadline=client.deadline(_ASKED_S),
         )
-        why = why_no_images(conf)
+        why = why_no_images(read)
         if why:
             plain[node.host or node.id] = why
         elif not plain:

@@ -267,7 +267,8 @@ def test_each_request_before_a_post_has_its_reason(world: World) -> None:
         ("GET", f"{SERVICES}/{world.service['name']}"),
         ("POST", f"{CLUSTER}/apps/new-application"),
         ("GET", f"{CLUSTER}/nodes"),
-        ("GET", "/conf"),
+        ("GET", "/conf"),  # its executor
+        ("GET", "/conf"),  # and the runtimes that this one allows
     ]
 
 

@@ -37,8 +37,8 @@ class NodeManager:
     def serve(self, asked: Asked) -> Answer:
         """Answer a request for a container's logs (yarn-services 9; the frame as seen on 3.4.2)."""
         if asked.path == "/conf":
-            found = [{"key": key, "value": value} for key, value in self.conf.items()]
-            return Answer.json({"properties": found})
+            name = asked.query["name"]
+            return Answer.json({"property": {"key": name, "value": self.conf[name]}})
         if asked.path == "/ws/v1/node/containers":
             known = [{"id": name, "state": state} for name, state in self.containers.items()]
             return Answer.json({"containers": {"container": known} if known else {}})
