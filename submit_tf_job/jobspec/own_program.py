@@ -49,6 +49,12 @@ _STRATEGIES = re.compile(
 )
 # variables of the meeting of all tasks: a program that sets them itself trains alone
 _OF_THE_JOB = ("TF_CONFIG", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
+# options of torchrun and accelerate that say the same to each task
+_OF_A_MEETING = re.compile(
+    r"--(nnodes=1|(master_addr|node_rank|rdzv_endpoint|machine_rank|main_process_ip"
+    r"|master_port|main_process_port)=[^$]+)"
+)
+_ALONE = "which replaces the job's: each task may train alone"
 
 
 @dataclass
@@ -130,6 +136,7 @@ def find_program(command: Sequence[str], base: Path, given: Collection[str] = ()
         while words and _VARIABLE.fullmatch(words[0]):
             name, _, value = words.pop(0).partition("=")
             found.env[name] = value
+            search.note_own_meeting("the command line", name, value)
         if not words:
             raise UsageError("the command line has variables, and no program")
         search.add_command(words)
@@ -226,6 +233,7 @@ class _Search:
         name, _, value = word.partition("=")
         if not _VARIABLE.fullmatch(word):
             return False
+        self.note_own_meeting("a script" if self._in_script else "the command line", name, value)
         entered = _DIRECTORY_ITSELF.fullmatch(value)
         self._variables[name] = value = entered[1] if entered else value
         self._entered.add(os.path.realpath(self._place(value)))
@@ -331,8 +339,7 @@ class _Search:
         is_module, rest = False, range(index + 1, len(words))
         for at in rest:
             word = words[at]
-            if posixpath.basename(words[index]) == "env":
-                self._set_variable(word)
+            self._note_option(words, index, at)
             if re.search(r"\s", word):  # such as `script -c "python train.py"`
                 self.add_text(word)
                 continue
@@ -365,6 +372,23 @@ class _Search:
             after = words[next(at for at in rest if words[at] in ("-m", "--module")) + 1 :]
             named = [word for word in after if re.fullmatch(r"[A-Za-z_][\w.]*", word)]
             self.absent = f"{clip(named[0])} is not in {self.base}" if named else self.absent
+
+    def note_own_meeting(self, place: str, name: str, value: str) -> None:
+        """Note a variable of the job's own that gets a value which does not come from it."""
+        if name in _OF_THE_JOB and name not in value:
+            self.found.own_meeting.append(f"{place} sets {name}, {_ALONE}")
+
+    def _note_option(self, words: list[str], index: int, at: int) -> None:
+        """Note an option of a launcher that says where the tasks meet, or what `env` sets."""
+        name, equals, value = words[at].partition("=")
+        value = value if equals else "".join(words[at + 1 : at + 2])
+        option = f"--{name[2:].replace('-', '_')}={value}"
+        if name == "--standalone" or _OF_A_MEETING.fullmatch(option):
+            self.found.own_meeting.append(
+                f"{name} is the same in each task, and replaces the job's"
+            )
+        elif posixpath.basename(words[index]) == "env":
+            self._set_variable(words[at])
 
     # --- modules, code and scripts ---
 
@@ -494,9 +518,7 @@ class _Search:
         self.found.is_read = True
         self.found.names_strategy |= bool(_STRATEGIES.search(source.read_text("utf-8", "replace")))
         for line, name in _assigned_variables(tree):
-            self.found.own_meeting.append(
-                f"{shown}:{line} sets {name}, which replaces the job's: each task may train alone"
-            )
+            self.found.own_meeting.append(f"{shown}:{line} sets {name}, {_ALONE}")
         tops = sorted(set(_imported_names(tree)))
         if source.stem in tops and source.parent == self.base:
             self.found.notes.append(f"{shown} imports {source.stem}, which is itself; rename it")
@@ -573,17 +595,29 @@ def _assigned_variables(tree: ast.AST, asked: str = "") -> Iterator[tuple[int, s
 
 def _set_in_environment(node: ast.AST) -> Iterator[str]:
     """Yield the variables that one statement sets for good, not by `setdefault`."""
+    assigned = ast.unparse(node.value) if isinstance(node, ast.Assign) else ""
     for target in node.targets if isinstance(node, ast.Assign) else ():
         if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
-            yield from [str(target.slice.value)] if _is_environ(target.value) else []
+            name = str(target.slice.value)  # `x = environ.get("x", 1)` keeps the job's
+            is_own = _is_environ(target.value) and repr(name) not in assigned
+            yield from [name] if is_own else []
+    if isinstance(node, ast.AugAssign) and _is_environ(node.target):
+        yield from _constant_keys(node.value)
     call = node.value if isinstance(node, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return
     if call.func.attr == "update" and _is_environ(call.func.value):
         yield from (str(keyword.arg) for keyword in call.keywords)
-        keys = (key for argument in call.args for key in getattr(argument, "keys", ()))
-    else:
-        keys = (argument for argument in call.args[:1] if call.func.attr == "putenv")
+        for argument in call.args:
+            yield from _constant_keys(argument)
+    elif call.func.attr == "putenv" and isinstance(call.args[0], ast.Constant):
+        yield str(call.args[0].value)
+
+
+def _constant_keys(node: ast.AST) -> Iterator[str]:
+    """Yield the keys of `{...}` or `dict(...)`."""
+    yield from (str(one.arg) for one in getattr(node, "keywords", ()))
+    keys = node.keys if isinstance(node, ast.Dict) else ()
     yield from (str(key.value) for key in keys if isinstance(key, ast.Constant))
 
 

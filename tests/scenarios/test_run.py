@@ -16,6 +16,16 @@ from tests.world import RM, World
 GIVEN = ("--image", "library/tf:2", "--memory", "1Gi")
 TRAIN = ["helper.py", "layers", "plugins", "train.py"]
 MODULE = ["helper.py", "layers", "plugins"]
+ALONE = "which replaces the job's: each task may train alone"
+OPTIONS = [
+    ("torchrun --standalone --nproc_per_node 2", "--standalone"),
+    ("torchrun --nnodes=2 --node-rank 0", "--node-rank"),
+    ("torchrun --master_addr 10.0.0.1", "--master_addr"),
+    ("python -m torch.distributed.launch --master_port=29501", "--master_port"),
+    ("torchrun --rdzv-endpoint=localhost:0 --rdzv-backend c10d", "--rdzv-endpoint"),
+    ("torchrun --nnodes 1", "--nnodes"),
+    ("accelerate launch --machine_rank 0", "--machine_rank"),
+]
 DEEP = ["src/beside.py", "src/deep.py"]
 
 
@@ -45,6 +55,8 @@ def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             {"cells": [{"cell_type": "code", "source": ["%time\n", "import helper"]}]}
         ),
         "jobs/beside.sh": 'D="$(cd "$(dirname "$0")" && pwd)"\npython -u "${D}/../src/deep.py" $@\n',
+        "alone3.py": "import os, jax\nos.environ |= {'RANK': '0'}\nos.environ.update(dict(WORLD_SIZE='1'))\nos.environ['MASTER_ADDR'] = os.environ.get('MASTER_ADDR', 'localhost')\n",
+        "jobs/sets.sh": "export MASTER_PORT=29500 A=1\nRANK=0 WORLD_SIZE=${WORLD_SIZE:-1} python train.py\n",
         "jobs/above.sh": 'cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit\nPYTHONPATH=src:. exec python -m deep\n',
         "random.py": "",
         "uses.py": "import random, queue\n",
@@ -208,6 +220,11 @@ def test_run_reads_a_command_as_a_shell_would(
         ("--workers 2 -- python alone.py", ["alone.py:2 sets TF_CONFIG, which replaces the job's: each task may train alone"]),
         ("--workers 2 -- python alone2.py", ["alone2.py:2 sets RANK, which replaces the job's: each task may train alone", "alone2.py:3 sets MASTER_ADDR, which replaces the job's: each task may train alone"]),
         ("python alone.py", []),
+        *((f"--workers 2 -- {line} train.py", [f"{told} is the same in each task, and replaces the job's"]) for line, told in OPTIONS),
+        *((f"--workers 2 -- {line} train.py", [f"the command line sets MASTER_ADDR, {ALONE}"]) for line in ("MASTER_ADDR=localhost python", "env MASTER_ADDR=::1 python")),
+        ("--workers 2 -- bash jobs/sets.sh", [f"a script sets {name}, {ALONE}" for name in ("MASTER_PORT", "RANK")]),
+        ("--workers 2 -- python alone3.py", [f"alone3.py:{line} sets {name}, {ALONE}" for line, name in ((2, "RANK"), (3, "WORLD_SIZE"))]),
+        *((f"--workers 2 -- {line} train.py", []) for line in ("torchrun --nnodes 2 --rdzv_id=3", "python -m torch.distributed.run --nnodes=1:2")),
         ("--workers 2 -- python asks.py", []),
     ],
 )  # fmt: skip
