@@ -330,7 +330,8 @@ class _Submitting:
 
     def _waits_for_leader(self, app: AppReport) -> bool:
         """Wait if a new leader may not list the older applications yet."""
-        leader = self._client.cluster_info(deadline=self._deadline)
+        with self._outcome_known():
+            leader = self._client.cluster_info(deadline=self._deadline)
         if leader.is_recovering(_NEW_LEADER_S) is not True:
             return False
         self._wait_for_change(
@@ -669,13 +670,17 @@ class _Submitting:
         try:
             leader = self._client.cluster_info(deadline=self._deadline)
             apps, mine = self._live_runs_and(app_id)
-            if mine and leader.is_recovering(_NEW_LEADER_S) is not False:
+            if (mine or not apps) and leader.is_recovering(_NEW_LEADER_S) is not False:
                 self._client.sleep(min(_NEW_LEADER_S, self._deadline.left_s))
                 apps, mine = self._live_runs_and(app_id)
+            withdrawn = False
+            if not apps:  # it has ended, perhaps by another client that submits the same
+                own = self._client.app(app_id, deadline=self._deadline)
+                withdrawn = own is not None and own.ended and WITHDRAWN in own.diagnostics
         except SubmitTFJobError as error:
             _LOG.info("whether %s is alone: %s", app_id, error.message)
             return self._submitted_as(app_id)
-        if mine is None and apps:  # a new leader, which does not list ours yet
+        if mine is None and (apps or withdrawn):  # a new leader may not list ours yet
             self._tried.lost_post_at = self._client.clock()
             return None
         older = [app for app in apps if mine is not None and in_order(app) < in_order(mine)]
