@@ -694,6 +694,7 @@ def _of_words(
         hint = cause.hint
         if words.is_usage:
             hint = "compare the `command` of the job spec with what the program's --help says"
+        hint = hint_of(words.words) or hint
         cause = replace(
             cause,
             code=code,

@@ -190,8 +190,8 @@ class Block:
         """The line of the user's own file that it came from, `train.py:12`, or ""."""
         for raised in self.chain:
             own = [frame for frame in raised.frames if frame.is_own]
-            if own:
-                return own[-1].place
+            if own:  # "<string>" is code that a library made, unless there is no other
+                return next((one for one in reversed(own) if one.file != "<string>"), own[-1]).place
         return ""
 
 
@@ -541,7 +541,14 @@ def _first_of_group(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised],
         return None
     group, *members = found_blocks
     leaf = next((one for one in members if "ExceptionGroup" not in one.root.name), None)
-    return [*(leaf.chain if leaf else ()), *group.chain], end
+    chain = leaf.chain if leaf else tuple(_without_traceback(inner[group.end :]))
+    return [*chain, *group.chain], end
+
+
+def _without_traceback(lines: Sequence[OutputLine]) -> list[Raised]:
+    """Return the first exception of a group, which was not raised and has no traceback."""
+    found = (bare_exception(line) for line in lines)
+    return [next(one for one in found if one)] if any(map(bare_exception, lines)) else []
 
 
 def _of_notebook(
@@ -635,8 +642,9 @@ _LANGUAGES = (
 _JAVA_FRAME = re.compile(r"^\s+at (?P<call>[\w.$<>/@]+)\((?P<file>\w+\.\w+):(?P<line>\d+)\)")
 _FOREIGN_LIBRARY = re.compile(
     r"@ (?:Base |Core )?\./"  # of Julia
-    r"|/node_modules/|/\.julia/|/julia/|/pkg/mod/|/usr/local/go/|/rustc/|/\.cargo/"
+    r"|(?:\(|at )node:|/node_modules/|/\.julia/|/julia/|/pkg/mod/|/usr/local/go/|/rustc/|/\.cargo/"
 )
+_PLACE_ABOVE = re.compile(r"^(?P<file>/\S{1,300}):(?P<line>\d+)$")  # of Node's syntax errors
 _JAVA_LIBRARY = re.compile(r"^(?:java|javax|jdk|sun|scala|org\.apache)\b")
 _PLACE = re.compile(
     r"^\s(?:.*[\s:()])?[^\s:()/]*(?P<file>/[^\s:()]+):(?P<line>\d+)(?::\d+\)?)?(?: \+0x\w+)?$"
@@ -656,6 +664,10 @@ def _failure_of_other_language(lines: Sequence[OutputLine], at: int) -> Block | 
                 continue
             held = [line.text for line in lines[at:end]]
             raised = _of_language(found.groupdict(), held)
+            above = (_PLACE_ABOVE.match(line.text) for line in lines[max(0, at - 5) : at])
+            if not raised[0].frames and (named := next(filter(None, above), None)):
+                frame = Frame(named["file"], int(named["line"]))
+                raised = (replace(raised[0], frames=(frame,)), *raised[1:])
             process = lines[at].process
             return Block(raised, at, end, process, statuses=language.statuses, is_python=False)
     return None

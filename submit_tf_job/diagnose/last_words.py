@@ -25,6 +25,7 @@ _TRAILER = re.compile(
     r"|^For more information|^Extension modules: |^If you want to see the full|^Please (?:report|check|file)|^\[Inferior"  # noqa: E501
     r"|^Error executing job with overrides:|^The above exception was the direct"
     r"|^\*\*\* Check failure stack|^\s+@ +0x[0-9a-f]+ |^lost connection$"  # of glog, ssh
+    r"|^\d+ errors?$|^collect2: error: ld returned|^Execution of \S+ aborted due to compilation"
     r"|^error: command '\S+' failed with exit|^compilation terminated|^\s+(?:\d+ )?\| "  # compilers
     r"|^-- Configuring incomplete|^Call Stack \(most recent|^Error: (?:Could not create the Java Virtual|A fatal exception has occ)"  # noqa: E501
     r"|^error: called from|^\s+\S+ at line \d+ column \d+$"  # of Octave
@@ -46,6 +47,7 @@ _GENERIC = re.compile(
     r"^(?:\S+: Error is not recoverable: |)(?:closing\b.*|(?:exit(?:ing|ed)?(?: now)?|abort(?:ed|ing)?|bye|done|killed|terminated|goodbye|stopp(?:ed|ing)|shutting down|clean\w* up|finished)[\s!.…:]*)$",  # noqa: E501
     re.IGNORECASE,
 )
+_OF_COMPILER = re.compile(r"^\S{1,200}:\d+:(?:\d+:)? (?:fatal )?error: ")
 _TOOL = re.compile(r"^(?!error|fatal|usage|abort)[\w./-]+: (?!error)", re.IGNORECASE)
 _USAGE = re.compile(r"^\s*usage:", re.IGNORECASE)
 _USAGE_ERROR = re.compile(
@@ -136,6 +138,8 @@ def last_words(
     aborted = LastWords() if after else _of_abort(kept[-12:])
     if aborted.is_abort:
         return aborted
+    if compiled := next((line for line in kept[-12:] if _OF_COMPILER.match(line.text)), None):
+        return _with_context(compiled, [compiled], compiled.text)
     of_hydra = any("HYDRA_FULL_ERROR" in line.text for line in lines[-12:])
     return replace(_last_sentence(_without_matlab(kept)), is_usage=of_hydra and not after)
 
@@ -238,6 +242,8 @@ def _of_abort(lines: Sequence[OutputLine]) -> LastWords:
         if found := _ABORT.search(text):
             place = _of_faulthandler(lines[at:])
             words = text if "Assertion" in text else found["words"]
+            if "Assertion" in text and (named := _FILE_LINE.match(text)):
+                place = f"{named['file'].rpartition('/')[2]}:{named['line']}"
             if words.startswith("Fatal Python error: Aborted"):
                 logged = [one.text for one in reversed(lines[max(0, at - 5) : at])]
                 fatal = (

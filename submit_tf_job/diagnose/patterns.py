@@ -605,13 +605,19 @@ PROGRAM: tuple[Pattern, ...] = (
         "syntax-error",
         r"^(?P<name>SyntaxError|IndentationError|TabError): (?P<words>[^\n]*)",
         "{task} could not read its program: {name}: {words}",
-        "does the image have the Python that the program was written for? python -m py_compile "
-        "shows such an error before the job is submitted",
+        "does the image have the version of the language that the program was written for? "
+        "python -m py_compile, or node --check, shows such an error before the job is submitted",
     ),
 )
 
 # the line with which a program ended that raised no exception
 LINES: tuple[Pattern, ...] = (
+    Pattern(
+        "variable-missing",
+        r"(?:line \d+: |^)(?P<name>\w+): (?:unbound variable|parameter null or not set|parameter not set)",  # noqa: E501
+        "{task} lacks the environment variable {name}",
+        "`env` of the job spec sets it",
+    ),
     Pattern(
         "arguments-invalid",
         r"^(?P<words>(?:Unrecognized (?:VM )?option|Invalid (?:\w+ )?heap size)[^\n]*)",
@@ -657,12 +663,6 @@ LINES: tuple[Pattern, ...] = (
         when=(126,),
     ),
     Pattern(
-        "variable-missing",
-        r"(?:line \d+: |^)(?P<name>\w+): (?:unbound variable|parameter null or not set|parameter not set)",  # noqa: E501
-        "{task} lacks the environment variable {name}",
-        "`env` of the job spec sets it",
-    ),
-    Pattern(
         "syntax-error",
         r"(?:line |: )\d+: (?P<words>[Ss]yntax error[^\n]*|unexpected EOF[^\n]*|(?:\S+: )?[Bb]ad substitution)",  # noqa: E501
         "the shell in {task} could not read its script: {words}",
@@ -692,6 +692,12 @@ LINES: tuple[Pattern, ...] = (
         "host-unreachable",
         r"[Cc]ould not resolve host: (?P<host>[\w.-]+)|unable to resolve host address [‘'](?P<peer>[\w.-]+)|Failed to connect to (?P<to>[\w.-]+) port \d+",  # noqa: E501, RUF001
         "{task} could not reach {host}{peer}{to}",
+    ),
+    Pattern(
+        "process-killed",  # told by bash, whose script went on
+        r"line \d+: +\d+ (?P<how>Killed)\b",
+        "a process that {task} had started for a part of its work was killed",
+        near=r".",
     ),
 )
 
