@@ -354,6 +354,7 @@ def _of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: boo
         facts=facts,
         exception=block.root.words,
         certain=certain,
+        lost_peer=cause.lost_peer or block.root.short_name == "BrokenPipeError",
         permanent=_is_permanent(block) or cause.permanent,
         evidence=_quoted_evidence(ending, output, _lines_of(output, block)),
     )

@@ -737,6 +737,27 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"unable to lock file"),
         "HDF5_USE_FILE_LOCKING=FALSE in `env`: a file system without locks, or another process that writes the file, does this",  # noqa: E501
     ),
+    (
+        re.compile(r"no \$DISPLAY|NoSuchDisplay|cannot connect to X server"),
+        "MPLBACKEND=Agg in `env` draws without a display; xvfb-run before the command gives one",
+    ),
+    (
+        re.compile(r"Unable to locate credentials|could not automatically determine credentials"),
+        "mount a file of credentials, and name it: AWS_SHARED_CREDENTIALS_FILE in `env` "
+        "(GOOGLE_APPLICATION_CREDENTIALS)",
+    ),
+    (
+        re.compile(r"401 Client Error[^\n]*huggingface|gated repo"),
+        "mount a file with a token that may read it, and name it: HF_TOKEN_PATH in `env`",
+    ),
+    (
+        re.compile(r"nltk\.download|NLTK Downloader"),
+        "send the resource by `files`, and name its directory: NLTK_DATA in `env`",
+    ),
+    (
+        re.compile(r"Failed to find C compiler|nvcc: not found|'nvcc'"),
+        "the program compiles code: use an image with a compiler (of CUDA a -devel one)",
+    ),
     (re.compile(r"api_key not configured"), "WANDB_MODE=offline in `env` needs no key"),
     (
         re.compile(r"Could not obtain block"),
