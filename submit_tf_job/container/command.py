@@ -300,7 +300,7 @@ class TaskCommand:
     def _files_in_cwd(self) -> dict[str, int]:
         """Return the files of the working directory; {} for a task whose files are not checked.
 
-        The first task of a role stands for all of them.
+        Only the first task of a role that trains or evaluates is checked.
         """
         kind = self.info.role_kind(self.info.role)
         if self.info.index or kind in (contract.KIND_SERVES, contract.KIND_SIDECAR):

@@ -248,7 +248,7 @@ def read_file(
     return _FileParser(directory, path, read).items()
 
 
-def _parsed(content: bytes) -> Element:
+def _parse_xml(content: bytes) -> Element:
     """Return the root of an XML document, in any encoding that Python knows."""
     from xml.etree import ElementTree as ET  # most tasks and commands read no such file
 
@@ -279,7 +279,7 @@ class _FileParser:
         from xml.etree import ElementTree as ET  # most tasks and commands read no such file
 
         try:
-            root = _parsed(self.read(self.path))
+            root = _parse_xml(self.read(self.path))
         except FileNotFoundError:
             return []
         # an encoding that expat does not support is a ValueError or LookupError

@@ -116,7 +116,7 @@ class Raised:
 
     @property
     def words(self) -> str:
-        """Its class and the line of its message that tells most."""
+        """Its class and the most informative line of its message."""
         told = telling(self.message)
         name = self.name.removeprefix("__main__.")
         return without_workdir(f"{name}: {told}" if told else name)[:_LONGEST]

@@ -203,7 +203,7 @@ class InflatingCursor:
         return self.position - begun
 
     def _go_to_piece(self, target: int) -> None:
-        """Continue in the last inflated piece if it is ahead and not behind `target`."""
+        """Continue at the last inflated piece if it lies between here and `target`."""
         piece = self._source.piece
         if piece and piece.start == self._start and self.position < piece.position <= target:
             self.position, self._buffer = piece.position, piece.data

@@ -171,7 +171,7 @@ class _Search:
         while len(words) > 1 and self._in_text and self._set_variable(words[0]):
             words = words[1:]
         first = words[0]
-        path = self._place(first)
+        path = self._path_of_word(first)
         if _PYTHON.fullmatch(first):
             self._add_of_python(words, 0)
         elif _SHELL.fullmatch(first):
@@ -199,13 +199,13 @@ class _Search:
             text = _OWN_DIRECTORY.sub(posixpath.dirname(script) or ".", text)
         outside: list[str] = []
         for written in _simple_commands(text):
-            words = [self._expanded(word) for word in written]
+            words = [self._expand_variables(word) for word in written]
             if words == ["("]:
                 outside.append(self._inside)
             elif words == [")"]:
                 self._inside = outside.pop() if outside else self._inside
             elif words[0] in ("cd", "pushd"):
-                self._enter(words[-1])
+                self._enter_directory(words[-1])
             elif words[0] == "export" or all(map(_VARIABLE.fullmatch, words)):
                 _ = [self._set_variable(word) for word in words]
             if words[0] not in ("cd", "pushd", "(", ")"):
@@ -221,9 +221,9 @@ class _Search:
         except UsageError:  # the text may be meant for another directory
             return
 
-    def _enter(self, word: str) -> None:
-        """Follow a `cd`; one whose directory is not known is passed over."""
-        path = self._name(word)
+    def _enter_directory(self, word: str) -> None:
+        """Follow a `cd`; ignore one whose directory is not known."""
+        path = self._name_of_word(word)
         if path.startswith(("/", "..")) or (self.base / path).is_dir():
             self._inside = "" if path == "." else path
             self._entered.add(os.path.realpath(self.base / path))
@@ -236,21 +236,21 @@ class _Search:
         self.note_own_meeting("a script" if self._in_script else "the command line", name, value)
         entered = _DIRECTORY_ITSELF.fullmatch(value)
         self._variables[name] = value = entered[1] if entered else value
-        self._entered.add(os.path.realpath(self._place(value)))
+        self._entered.add(os.path.realpath(self._path_of_word(value)))
         return True
 
-    def _expanded(self, word: str) -> str:
+    def _expand_variables(self, word: str) -> str:
         """Return a word with the variables whose values are known."""
         known = {"PWD": ".", **self._variables}
         word = word.replace("$(pwd)", ".")
         return _SHELL_VARIABLE.sub(lambda found: known.get(found[1], found[0]), word)
 
-    def _place(self, word: str) -> Path:
-        """Return the path of a word: from the directory where the shell's text is."""
+    def _path_of_word(self, word: str) -> Path:
+        """Return the path that a word of a shell's text means, after its `cd`s."""
         return self.base / self._inside / word
 
-    def _name(self, word: str) -> str:
-        """Return the same from the working directory."""
+    def _name_of_word(self, word: str) -> str:
+        """Return that path, relative to the working directory."""
         return posixpath.normpath(posixpath.join(self._inside, word))
 
     def add_named_files(self) -> None:
@@ -397,18 +397,18 @@ class _Search:
         top = name.partition(".")[0]
         if self._inside.startswith(("/", "..")):
             return None
-        roots = [self._place(""), *(self.base / place for place in self._python_path())]
+        roots = [self._path_of_word(""), *(self.base / place for place in self._python_path())]
         return next(filter(None, (_module_path(root, top) for root in roots)), None)
 
     def _python_path(self) -> list[str]:
         """Return the directories here that the command line adds to Python's path."""
         given = (values.get("PYTHONPATH", "") for values in (self._variables, self.found.env))
         places = ":".join(given).split(":")
-        inside = (self._name(place) for place in places if place)
+        inside = (self._name_of_word(place) for place in places if place)
         return [place for place in inside if not re.match(r"/|\.\.|.*\$", place)]
 
     def _is_own_file(self, word: str) -> bool:
-        path = self._place(word)
+        path = self._path_of_word(word)
         return path.is_file() and not (
             path.is_absolute() and word.startswith("/") and _INSTALLED & {*path.parts}
         )
@@ -419,7 +419,7 @@ class _Search:
         if module is None:  # an installed one, which may start another
             self.found.is_torchrun |= name in _TORCHRUN
             self.absent = f"{clip(name)} is not in {self.base}"
-            if _module_path(self._place("src"), top) and not self._inside:
+            if _module_path(self._path_of_word("src"), top) and not self._inside:
                 self.absent += f"; src has it: PYTHONPATH=src python -m {name}"
             self._add_of_launcher(words, index)
             return
@@ -427,7 +427,7 @@ class _Search:
         root = module.parent
         inner = root.joinpath(*name.split("."))
         main = inner / "__main__.py" if inner.is_dir() else inner.with_suffix(".py")
-        self._add_program(module, root, self._prefix(root), main)
+        self._add_program(module, root, self._name_prefix(root), main)
 
     def _add_code(self, text: str) -> None:
         try:
@@ -435,15 +435,17 @@ class _Search:
         except (SyntaxError, ValueError):
             return
         for module in filter(None, map(self._find_module, tops)):
-            self._add_program(module, module.parent, self._prefix(module.parent), None)
+            self._add_program(module, module.parent, self._name_prefix(module.parent), None)
 
-    def _prefix(self, directory: Path) -> str:
-        """Return a directory below the working directory as the beginning of names there."""
+    def _name_prefix(self, directory: Path) -> str:
+        """Return what the names of files in a directory begin with: its path from the working
+        directory, with a slash.
+        """
         return "" if directory == self.base else f"{directory.relative_to(self.base).as_posix()}/"
 
     def _add_script(self, words: list[str], index: int, word: str) -> None:
         """Add a script; one outside the working directory runs by its own name."""
-        path = self._place(word)
+        path = self._path_of_word(word)
         if not path.is_file():
             if word.startswith(("/", "$", "~")):
                 self._add_of_launcher(words, index)
@@ -458,7 +460,7 @@ class _Search:
                 f"{clip(word)} is a notebook, which Python does not run",
                 hint=f"jupyter nbconvert --to script {path.name} makes a program of it",
             )
-        inside = self._name(word)
+        inside = self._name_of_word(word)
         if inside.startswith(("/", "..")):
             if self._in_text:
                 return  # a shell's text is not rewritten
@@ -483,7 +485,7 @@ class _Search:
         """Add a module or script and what it imports, directly or by another, below `root`."""
         roots = [(root, prefix)]
         places = map(self.base.joinpath, self._python_path())
-        roots += ((place, self._prefix(place)) for place in places)
+        roots += ((place, self._name_prefix(place)) for place in places)
         queue = [(first, prefix)]
         while queue:
             path, prefix = queue.pop()
