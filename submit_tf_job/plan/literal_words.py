@@ -18,14 +18,21 @@ from submit_tf_job.jobspec.job import Command, Job
 _AT_HOME = r"(?:^|(?<=[=:,]))~/"
 # `$$` and `\$` mean a dollar sign where anything is expanded at all
 _FOR_A_SHELL = re.compile(
-    r"(?<![$\\])\$(?:[A-Z_][A-Z0-9_]*|\{[A-Z_][A-Z0-9_]*\}|\([^()\s][^()]*\))"
+    r"(?<![$\\])\$(?:[A-Z_][A-Z0-9_]*(?![A-Z0-9_$])|\([^()\s][^()]*\)|\(\([^\s()]+\)\)"
+    r"|\{[A-Z_][A-Z0-9_]*(?:(?::?[-=?+]|[#%])[^{}]*)?\})"
     rf"|(?:^|(?<==))`[^`]+`|\{{\{{[A-Z_][A-Z0-9_]*\}}\}}|{_AT_HOME}[^\s:,]*"
 )
+# a whole word: a command's output, all arguments, an option whose value is in quotes
+_WHOLE = re.compile(r"""[^\s=]*=?\$\(.+\)|\$[@*]|--?[\w-]+=(["']).*\1""")
 _OF_KUBERNETES = re.compile(r"(?<![$\\])\$\(([A-Z_][A-Z0-9_]*)\)")
 _OF_YARN = re.compile(r"\{\{([A-Z_][A-Z0-9_]*)\}\}")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _JOINS = frozenset(("&&", "||", "|", "|&", ";", "&"))
-_REDIRECTS = re.compile(r"\d?>{1,2}(&\d|/\S+)?|&>{1,2}\S*|<{1,2}")
+_REDIRECTS = re.compile(
+    r"\d?>{1,2}(&\d|/\S+|[\w./-]*\w\.[a-z]+)?|\d>{1,2}[a-z]\w*|&>{1,2}\S*|<{1,2}"
+)
+# words that only a shell knows as commands
+_OF_THE_SHELL = frozenset((".", "!", "eval", "export", "set", "source", "ulimit", "umask", "unset"))
 _OWN_LANGUAGE = frozenset(
     ("awk", "envsubst", "expr", "find", "gawk", "jq", "mawk", "perl", "ruby", "sed", "test", "[")
 )
@@ -65,6 +72,9 @@ def _of_list(argv: Sequence[str], job: Job, path: str) -> tuple[list[str], str]:
     if _ASSIGNMENT.match(argv[0]):
         name = argv[0].partition("=")[0]
         return [argv[0]], f"a list begins with its program, and {name}= is none; use `env`"
+    if argv[0] in _OF_THE_SHELL:
+        sentence = f"a list begins with its program, and {argv[0]} is a word of a shell; write text"
+        return [argv[0]], sentence
     words = list(_words_of_shell(argv))
     is_of_run = job.origin(path)[1].source == "run"
     way = "give the whole command line in quotes" if is_of_run else "write the command as text"
@@ -108,7 +118,8 @@ def _words_of_shell(argv: Sequence[str]) -> Iterator[str]:
         if word in _JOINS or _REDIRECTS.fullmatch(word):
             is_for_a_shell = bool(before) and not _ONE_SIGN.fullmatch(before)
         else:
-            is_for_a_shell = not re.search(r"\s", word) and bool(_FOR_A_SHELL.search(word))
+            found = None if re.search(r"\s", word) else _FOR_A_SHELL.search(word)
+            is_for_a_shell = bool(found or _WHOLE.fullmatch(word))
         if is_for_a_shell:
             yield word
         before, by_shell = word, by_shell or posixpath.basename(word) in SHELLS
