@@ -139,7 +139,7 @@ def node_property(
     client: ResourceManager, base: str, name: str, *, deadline: Deadline | None = None
 ) -> str | None:
     """Return one property of a NodeManager's configuration, defaults included; None if it does not
-    report it. All properties are 170 kB (seen on 3.4.2).
+    report it (hadoop-facts.md#one-property-of-a-daemon).
     """
     outcome = client.fetch(base, "/conf", params={"name": name}, deadline=deadline)
     return text_of(object_of(_object_in(outcome), "property"), "value")
