@@ -87,7 +87,8 @@ class Frame:
     @property
     def is_own(self) -> bool:
         """Whether it is in a file of the user's, not of a library or of a launcher."""
-        return not _LIBRARY.search(self.file) and self.function != "raise_from"  # of six
+        made = self.file == "<string>" and re.match(r"__|raise_from$", self.function)
+        return not _LIBRARY.search(self.file) and not made  # made: by dataclasses, six
 
     @property
     def place(self) -> str:
@@ -190,8 +191,8 @@ class Block:
         """The line of the user's own file that it came from, `train.py:12`, or ""."""
         for raised in self.chain:
             own = [frame for frame in raised.frames if frame.is_own]
-            if own:  # "<string>" is code that a library made, unless there is no other
-                return next((one for one in reversed(own) if one.file != "<string>"), own[-1]).place
+            if own:
+                return own[-1].place
         return ""
 
 

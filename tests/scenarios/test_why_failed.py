@@ -113,6 +113,7 @@ ALMOST = {
     "steps-differ": "peer-failed",
     "command-not-found": "file-missing",
     "wrong-architecture": "not-executable",
+    "not-executable": "permission-denied",
 }
 PLAIN = {"exited", "python-exception", "aborted", "crashed", "killed", "stopped-from-outside"}
 
