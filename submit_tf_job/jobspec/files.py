@@ -443,7 +443,7 @@ class Shipper:
         if here in above:
             raise CannotShip(
                 f"the symbolic link {clip(prefix.rstrip('/'))} leads back to a directory "
-                f"above it; take it out"
+                f"above it; take it out, or name it in exclude"
             )
         if len(above) == MAX_LEVELS:
             raise CannotShip(
@@ -478,7 +478,8 @@ class Shipper:
         with self._open_file(path) as (file, status):
             if not name.isprintable():
                 raise CannotShip(
-                    f"the file name {clip(name)} holds characters that cannot travel; rename it"
+                    f"the file name {clip(name)} holds characters that cannot travel; rename it, "
+                    f"or name it in exclude"
                 )
             content = self._content_of_file(path, file, status)
             return ShippedFile(name, content, bool(status.st_mode & stat.S_IXUSR))
@@ -623,7 +624,7 @@ def _not_downloadable(asked: _Entry, host: Host) -> str | None:
 
 def _refuse_special(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise CannotShip(f"{clip(path.name)} is neither a file nor a directory")
+        raise CannotShip(f"{clip(path.name)} is neither a file nor a directory; leave it out")
 
 
 def _own_name(src: str) -> str:

@@ -130,8 +130,9 @@ class LeftOut:
         if self._secrets:
             looks = "looks like a secret" if len(self._secrets) == 1 else "look like secrets"
             sent = f"{_listed_names(self._secrets)} {looks}, and {_is_or_are(self._secrets)} sent"
-            name = posixpath.basename(self._secrets[0])
-            yield "warning", f"{sent}; leave it out by exclude: [{name}]"
+            names = ", ".join(dict.fromkeys(map(posixpath.basename, self._secrets)))
+            them = "it" if len(self._secrets) == 1 else "them"
+            yield "warning", f"{sent}; leave {them} out by exclude: [{names}]"
 
     def _decision_about(self, name: str, *, is_directory: bool, of_gitignore: bool) -> bool | None:
         for rule in reversed(self._rules):

@@ -60,7 +60,8 @@ def without_secrets(uri: str) -> str:
 
 def _make_destination(name: str) -> str:
     clean = posixpath.normpath(name)
-    if clean.startswith(("/", "..")) or not name.isprintable() or len(name) > _LONGEST_NAME:
+    is_elsewhere = clean.startswith(("/", "..", "~/")) or "://" in name
+    if is_elsewhere or not name.isprintable() or len(name) > _LONGEST_NAME:
         raise ValueError(
             f"{clip(name)} does not lie in the task's working directory; write a short "
             f"relative path without '..'"

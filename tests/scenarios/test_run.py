@@ -349,8 +349,10 @@ def test_run_stores_what_the_program_writes(cli: Cli, project: Path) -> None:
     told = cli("run", *GIVEN, "--print", *given, *program).err
     assert f"note: *.keras of the working directory: stored at {home}/kept" in told
     assert "the directory $TFJOB_OUTPUT_MODEL, which is stored at" in told
-    wrong = cli("run", *GIVEN, "--print", "--keep", "../a", *program)
-    assert wrong.err.startswith("--keep: '../a' does not lie in the task's working directory")
+    for outside in ("../a", "/a", "~/a", "model=hdfs:///m"):
+        wrong = cli("run", *GIVEN, "--print", "--keep", outside, *program)
+        said = f"--keep: '{outside}' does not lie in the task's working directory"
+        assert (wrong.status, wrong.err.startswith(said)) == (2, True), wrong.err
 
 
 def test_run_takes_image_and_memory_of_the_settings(cli: Cli, project: Path, home: Path) -> None:

@@ -110,7 +110,18 @@ def test_files_refuses_names_with_control_characters(tree: Path) -> None:
         Path(os.fsdecode(os.fsencode(tree / str(number)) + b"/" + name)).write_bytes(b"")
         told = refused(tree, f"['{number}']")
         assert f"the file name '{number}/{shown}" in told
-        assert "holds characters that cannot travel; rename it" in told
+        assert "holds characters that cannot travel; rename it, or name it in exclude" in told
+
+
+def test_files_names_each_secret_of_a_directory(tree: Path) -> None:
+    for name in (".env", "id_rsa"):
+        (tree / "src" / name).write_text("")
+    text = "name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {worker: {memory: 1Gi}}\n"
+    job = loads(f"{text}files: [src]\n", source="job.yaml", base=tree)
+    [remark] = [remark.sentence for remark in job.remarks if remark.level == "warning"]
+    assert remark.endswith(
+        "look like secrets, and are sent; leave them out by exclude: [.env, id_rsa]"
+    )
 
 
 def test_files_limits_the_total_size(tree: Path) -> None:
