@@ -87,7 +87,9 @@ class LeftOut:
         own = self._decision_about(name, is_directory=is_directory, of_gitignore=False)
         if own is None:
             last = posixpath.basename(name)
-            own = is_environment or last in CACHES or (is_directory and name in AT_TOP)
+            is_lock = last.startswith(".#")  # Emacs' link that leads nowhere
+            own = is_environment or is_lock or last in CACHES
+            own = own or (is_directory and name in AT_TOP)
             if not own and self._decision_about(name, is_directory=is_directory, of_gitignore=True):
                 own = self.follows_gitignore
                 is_below = any(name.startswith(f"{last}/") for last in self._ignored[-1:])

@@ -494,7 +494,8 @@ class _Search:
             self.found.files[path] = prefix + path.name
             if path.suffix != ".sh":
                 self._note_hidden(path)
-            for source in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            inside = (file for file in path.rglob("*.py") if file.is_file())
+            for source in sorted(inside) if path.is_dir() else [path]:
                 if source.suffix == ".py":
                     is_needed = source in (path, main)
                     tops = self._imports_of(source, is_needed=is_needed)
@@ -507,8 +508,8 @@ class _Search:
         shown = os.path.relpath(source, self.base)
         try:
             tree = ast.parse(source.read_bytes(), source.name)
-        except (SyntaxError, ValueError) as error:
-            why = f"{shown}: {error}"
+        except (OSError, SyntaxError, ValueError) as error:
+            why = f"{shown}: {getattr(error, 'strerror', None) or error}"
             is_python_2 = re.search(r"python2", " ".join(self.found.words))
             if not is_needed or is_python_2 or os.path.realpath(source) in self.given:
                 self.found.notes.append(f"the imports of {shown} could not be read: {error}")

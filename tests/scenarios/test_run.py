@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,14 @@ def test_run_sends_a_program_of_another_directory_by_its_own_name(
         {"src": "../src/deep.py", "dst": "deep.py"},
     ]
     assert made(cli, "--", "../run.sh")["command"] == ["./run.sh"]
+
+
+def test_run_passes_over_what_no_program_reads(cli: Cli, project: Path) -> None:
+    (project / "layers/.#dense.py").symlink_to("me@host.4711")  # Emacs' lock of an open file
+    assert made(cli, "--", "python", "train.py")["files"] == TRAIN
+    os.mkfifo(project / "layers/pipe.py")
+    refused = cli("run", *GIVEN, "--print", "--", "python", "train.py")
+    assert (refused.status, "'pipe.py' is neither a file" in refused.err) == (2, True), refused.err
 
 
 WITH_PS = {"chief": {}, "worker": {"instances": 3, "gpus": 1}, "ps": {"instances": 2}}
