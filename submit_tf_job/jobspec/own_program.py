@@ -18,6 +18,7 @@ from submit_tf_job.errors import UsageError
 from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.secret_names import is_secret
 
+_LONGEST_WORD = 4096  # of a shell's text with its variables; PATH_MAX
 SMALL = 1_000_000  # bytes of a file that is sent because the command line names it
 _PROGRAMS = (".py", ".sh")
 _OF_THE_IMAGE = "a program of the image has an absolute path, such as /opt/train.py"
@@ -113,7 +114,7 @@ def find_program(command: Sequence[str], base: Path, given: Collection[str] = ()
     """
     words = list(command)
     text = words[0] if len(words) == 1 and re.search(r"\s", words[0]) else ""
-    if text and not (base / text).is_file():
+    if text and not _is_file(base / text):
         try:
             words = [text] if _FOR_A_SHELL.search(text) else shlex.split(text)
         except ValueError as error:
@@ -176,10 +177,10 @@ class _Search:
             self._add_of_python(words, 0)
         elif _SHELL.fullmatch(first):
             self._add_of_shell(words, 0)
-        elif not first.startswith("/") and path.is_file():
+        elif not first.startswith("/") and _is_file(path):
             self._refuse_bad_start(first, path)
             self._add_script(words, 0, first)
-        elif path.is_dir() and not first.startswith("/") and first not in (".", ".."):
+        elif _is_directory(path) and not first.startswith("/") and first not in (".", ".."):
             raise UsageError(
                 f"{clip(first)} is a directory", hint="write -- python -m NAME, or a program in it"
             )
@@ -218,13 +219,13 @@ class _Search:
             self._named += [(self._inside, word) for word in words]
         try:
             self.add_command(words)
-        except UsageError:  # the text may be meant for another directory
+        except (OSError, UsageError):  # no name of a file, or meant for another directory
             return
 
     def _enter_directory(self, word: str) -> None:
         """Follow a `cd`; ignore one whose directory is not known."""
         path = self._name_of_word(word)
-        if path.startswith(("/", "..")) or (self.base / path).is_dir():
+        if path.startswith(("/", "..")) or _is_directory(self.base / path):
             self._inside = "" if path == "." else path
             self._entered.add(os.path.realpath(self.base / path))
 
@@ -243,7 +244,8 @@ class _Search:
         """Return a word with the variables whose values are known."""
         known = {"PWD": ".", **self._variables}
         word = word.replace("$(pwd)", ".")
-        return _SHELL_VARIABLE.sub(lambda found: known.get(found[1], found[0]), word)
+        value = _SHELL_VARIABLE.sub(lambda found: known.get(found[1], found[0]), word)
+        return word if len(value) > _LONGEST_WORD else value
 
     def _path_of_word(self, word: str) -> Path:
         """Return the path that a word of a shell's text means, after its `cd`s."""
@@ -272,14 +274,14 @@ class _Search:
             ):
                 continue
             name = os.path.relpath(real, home)
-            if word.startswith("/") and path.exists():
+            if word.startswith("/") and (_is_file(path) or _is_directory(path)):
                 self.found.notes.append(
                     f"{word} is a path of this host, which tasks may lack; here it is {name}"
                 )
                 word = name
-            if path.is_dir():
+            if _is_directory(path):
                 what = "a directory here"
-            elif not path.is_file():
+            elif not _is_file(path):
                 continue
             elif is_secret(path.name):
                 what = "a file here that looks like a secret"
@@ -409,7 +411,7 @@ class _Search:
 
     def _is_own_file(self, word: str) -> bool:
         path = self._path_of_word(word)
-        return path.is_file() and not (
+        return _is_file(path) and not (
             path.is_absolute() and word.startswith("/") and _INSTALLED & {*path.parts}
         )
 
@@ -426,7 +428,7 @@ class _Search:
         self.found.name = self.found.name or rest.rpartition(".")[2] or top
         root = module.parent
         inner = root.joinpath(*name.split("."))
-        main = inner / "__main__.py" if inner.is_dir() else inner.with_suffix(".py")
+        main = inner / "__main__.py" if _is_directory(inner) else inner.with_suffix(".py")
         self._add_program(module, root, self._name_prefix(root), main)
 
     def _add_code(self, text: str) -> None:
@@ -446,11 +448,11 @@ class _Search:
     def _add_script(self, words: list[str], index: int, word: str) -> None:
         """Add a script; one outside the working directory runs by its own name."""
         path = self._path_of_word(word)
-        if not path.is_file():
+        if not _is_file(path):
             if word.startswith(("/", "$", "~")):
                 self._add_of_launcher(words, index)
                 return
-            where = "a directory; say -m" if path.is_dir() else f"not in {self.base}"
+            where = "a directory; say -m" if _is_directory(path) else f"not in {self.base}"
             raise UsageError(f"{clip(word)} is {where}", hint=_OF_THE_IMAGE)
         if not self._is_own_file(word):  # such as `python $(which torchrun) train.py`
             self._add_of_launcher(words, index)
@@ -494,8 +496,8 @@ class _Search:
             self.found.files[path] = prefix + path.name
             if path.suffix != ".sh":
                 self._note_hidden(path)
-            inside = (file for file in path.rglob("*.py") if file.is_file())
-            for source in sorted(inside) if path.is_dir() else [path]:
+            inside = (file for file in path.rglob("*.py") if _is_file(file))
+            for source in sorted(inside) if _is_directory(path) else [path]:
                 if source.suffix == ".py":
                     is_needed = source in (path, main)
                     tops = self._imports_of(source, is_needed=is_needed)
@@ -508,7 +510,7 @@ class _Search:
         shown = os.path.relpath(source, self.base)
         try:
             tree = ast.parse(source.read_bytes(), source.name)
-        except (OSError, SyntaxError, ValueError) as error:
+        except (OSError, RecursionError, SyntaxError, ValueError) as error:
             why = f"{shown}: {getattr(error, 'strerror', None) or error}"
             is_python_2 = re.search(r"python2", " ".join(self.found.words))
             if not is_needed or is_python_2 or os.path.realpath(source) in self.given:
@@ -633,6 +635,20 @@ def _is_loaded_first(name: str) -> bool:
     return name in sys.builtin_module_names or FrozenImporter.find_spec(name) is not None
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # such as a word of over 255 letters, which no file can have as its name
+        return False
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def _module_path(root: Path, name: str) -> Path | None:
     """Return the package or module of that name; a package needs no `__init__.py` (PEP 420), but
     then an installed one comes first.
@@ -640,11 +656,11 @@ def _module_path(root: Path, name: str) -> Path | None:
     package, module = root / name, root / f"{name}.py"
     if not name:
         return None
-    if (package / "__init__.py").is_file():
+    if _is_file(package / "__init__.py"):
         return package
-    if module.is_file():
+    if _is_file(module):
         return module
-    is_own = name not in sys.stdlib_module_names and package.is_dir()
+    is_own = name not in sys.stdlib_module_names and _is_directory(package)
     return package if is_own and any(package.rglob("*.py")) else None
 
 

@@ -259,6 +259,17 @@ def test_run_passes_over_what_no_program_reads(cli: Cli, project: Path) -> None:
     assert (refused.status, "'pipe.py' is neither a file" in refused.err) == (2, True), refused.err
 
 
+@pytest.mark.parametrize("words", [[f"--names={'n' * 300}"], ["--id", "x" * 5000]])
+def test_run_takes_words_that_are_too_long_for_a_name(
+    cli: Cli, project: Path, words: list[str]
+) -> None:
+    assert made(cli, "--", "python", "train.py", *words)["files"] == TRAIN
+    assert made(cli, "--", shlex.join(["python", "train.py", *words]))["files"] == TRAIN
+    script = "X=$X:$X\n" * 99 + "python $X/a.py\npython train.py\n"
+    (project / "grows.sh").write_text(script)
+    assert made(cli, "--", "bash", "grows.sh", *words)["files"] == ["grows.sh", *TRAIN]
+
+
 WITH_PS = {"chief": {}, "worker": {"instances": 3, "gpus": 1}, "ps": {"instances": 2}}
 CPUS = "--set roles.worker.cpus=4"
 
