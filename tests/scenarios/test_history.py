@@ -75,13 +75,8 @@ def test_a_run_is_known_after_yarn_has_forgotten_it(kept: World) -> None:
     succeeds(kept)
     kept.passes(30)
     heading, row = (line.split() for line in kept("history").out.splitlines())
-    assert (heading[0], heading[3], row[0], row[1], row[3]) == (
-        "RUN",
-        "FOR",
-        run,
-        "FINISHING",
-        "40s",
-    )
+    assert (heading[0], heading[3], row[0], row[1]) == ("RUN", "FOR", run, "FINISHING")
+    assert 40 <= int(row[3].removesuffix("s")) <= 42, "the time that passed here, and requests"
     kept.cluster.clock.after(1, kept.ends)
     assert kept("wait", "mnist").status == 0
     staged = [kept.home / "staging" / kind / "mnist" / run for kind in PER_RUN]
