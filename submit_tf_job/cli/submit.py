@@ -393,6 +393,13 @@ def _ask_for_missing(image: str | None, memory: str | None, settings: Settings) 
 
 def _save_spec(path: Path, text: str) -> None:
     """Write the job spec where its relative paths are right; keep a file that differs."""
+    try:
+        _save_new_spec(path, text)
+    except OSError as error:  # a directory that cannot be written to, a name that is too long
+        raise UsageError(f"--save: {path} cannot be written: {error.strerror}") from None
+
+
+def _save_new_spec(path: Path, text: str) -> None:
     if path.is_dir():
         raise UsageError(f"--save: {path} is a directory", hint="name a file, such as train.yaml")
     if path.absolute().parent != Path.cwd():

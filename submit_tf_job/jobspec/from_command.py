@@ -243,7 +243,7 @@ def _place_of_output(asked: RunOptions, job: str, output: str) -> str:
 
 
 def _refuse_local_data(text: str, uri: str, base: Path) -> None:
-    if "://" in uri or not (glob(uri, root_dir=base) or (base / uri).exists()):  # noqa: PTH207 - absolute patterns
+    if "://" in uri or not (glob(uri, root_dir=base) or os.path.exists(base / uri)):  # noqa: PTH110, PTH207 - absolute patterns; long names
         return
     name = text.removesuffix(uri)
     target = f"hdfs:///data/{posixpath.basename(uri.rstrip('/'))}"

@@ -259,6 +259,12 @@ def test_run_passes_over_what_no_program_reads(cli: Cli, project: Path) -> None:
     assert (refused.status, "'pipe.py' is neither a file" in refused.err) == (2, True), refused.err
 
 
+@pytest.mark.parametrize("option", ["--data", "--save"])
+def test_run_refuses_a_name_that_no_file_can_have(cli: Cli, project: Path, option: str) -> None:
+    done = cli("run", *GIVEN, "--print", option, "n" * 300, "--", "python", "train.py")
+    assert (done.status, option in done.err, "defect" in done.err) == (2, True, False), done.err
+
+
 @pytest.mark.parametrize("words", [[f"--names={'n' * 300}"], ["--id", "x" * 5000]])
 def test_run_takes_words_that_are_too_long_for_a_name(
     cli: Cli, project: Path, words: list[str]
