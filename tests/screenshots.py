@@ -42,7 +42,7 @@ RED, GREEN, YELLOW, BLUE = (255, 123, 114), (126, 231, 135), (227, 179, 65), (12
 COLOURS = [BLACK, RED, GREEN, YELLOW, BLUE, RED, BLUE, WHITE]
 THEME = TerminalTheme(BLACK, WHITE, COLOURS, [GREY, *COLOURS[1:]])
 MISTAKE = ("default_rng", "defualt_rng")  # of the program in the README
-QUIET = 'job: {env: {TF_CPP_MIN_LOG_LEVEL: "2"}}'  # TensorFlow's own remarks
+QUIET = 'job: {image: none, env: {TF_CPP_MIN_LOG_LEVEL: "2"}}'  # TensorFlow's own remarks
 TRAIN = """
 import json, time
 for step in range(1, 121):
