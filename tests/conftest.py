@@ -33,12 +33,11 @@ with suppress(ImportError):  # Airflow's environments have no hypothesis
 
     # A busy machine takes its time for one example, or to make a hundred. `make matrix` runs all of
     # them, with each version of Python.
+    patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("patient", patient)
+    settings.load_profile("patient")
     settings.register_profile(
-        "gate",
-        max_examples=20,
-        phases=[p for p in Phase if p is not Phase.shrink],
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow],
+        "gate", patient, max_examples=20, phases=[p for p in Phase if p is not Phase.shrink]
     )
 
 
