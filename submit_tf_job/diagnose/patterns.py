@@ -526,6 +526,14 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "name-not-in-module",
+        r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'[^\n]{0,300}Did you mean: '(?P<like>\w+)'"  # noqa: E501
+        r"|module '(?P<of>[\w.]+)' has no attribute '(?P<attribute>\w+)'\. Did you mean: '(?P<alike>\w+)'",  # noqa: E501
+        "{task}: {module}{of} has no {name}{attribute}",
+        "Python suggests {like}{alike}; if it is no typing error, install the version of {module}{of} "  # noqa: E501
+        "that the program was written for",
+    ),
+    Pattern(
+        "name-not-in-module",
         r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'"
         r"|module '(?P<of>[\w.]+)' has no attribute '(?P<attribute>\w+)'",
         "{task}: {module}{of} has no {name}{attribute}",

@@ -93,8 +93,18 @@ _OLD = Line(
     am_java_opts=False,
 )
 _ALONE = Line(services_alone=True, extra=_SERVICES_EXTRA)
+# The services API of 3.4 loads a class of Jersey 1, which 3.5 has not: without it the
+# ResourceManager never ends an application that was killed (RMAppImpl.appAdminClientCleanUp).
+_3_5 = Line(
+    services_alone=True,
+    extra=(
+        *_SERVICES_EXTRA,
+        Coordinate("com.sun.jersey", "jersey-client", "1.19.4", (("*", "*"),)),
+        Coordinate("com.sun.jersey", "jersey-core", "1.19.4", (("*", "*"),)),
+    ),
+)
 # the first two numbers of the version → its line
-_LINES = {"3.5": _ALONE, "3.4": Line(), "3.3": _ALONE, "3.2": _OLD, "3.1": _OLD}
+_LINES = {"3.5": _3_5, "3.4": Line(), "3.3": _ALONE, "3.2": _OLD, "3.1": _OLD}
 
 
 def line_of(version: str) -> Line:
@@ -126,7 +136,8 @@ def maven_line(version: str) -> Line:
             hint=f"choose one of {', '.join(_SERVICES_VERSIONS)}, or give the directory of an "
             f"unpacked Hadoop of that version",
         )
-    return line_of(version) if services == version else _ALONE
+    line = line_of(version)
+    return line if services == version or line.services_alone else _ALONE
 
 
 # --- the jars ---
