@@ -66,6 +66,7 @@ _WINDOW = 64  # numbers whose applications one request asks for
 _NUMBERS_MAX = 10_000
 _PAUSE_S, _PAUSE_MAX_S = 0.5, 10.0
 _FORGOTTEN = r"Application with id '(application_\d+_\d+)' doesn't exist in RM"
+_LEADERS_ASKED = 4  # in a row that have just begun
 _NEW_LEADER_S = 5.0  # it does not list all applications for a moment (hadoop-facts.md#failover)
 _PREPARED_S = 30.0  # after this time, prepared files may have been removed
 
@@ -668,11 +669,7 @@ class _Submitting:
         then end ours, which nobody else has seen running. Return None to look again.
         """
         try:
-            leader = self._client.cluster_info(deadline=self._deadline)
-            apps, mine = self._live_runs_and(app_id)
-            if (mine or not apps) and leader.is_recovering(_NEW_LEADER_S) is not False:
-                self._client.sleep(min(_NEW_LEADER_S, self._deadline.left_s))
-                apps, mine = self._live_runs_and(app_id)
+            apps, mine = self._listed_by_leader(app_id)
             withdrawn = False
             if not apps:  # it has ended, perhaps by another client that submits the same
                 own = self._client.app(app_id, deadline=self._deadline)
@@ -691,6 +688,23 @@ class _Submitting:
         if older:
             return self._withdraw_for(app_id, older[0])
         return replace(self._submitted_as(app_id), alone=mine is not None and len(apps) == 1)
+
+    def _listed_by_leader(self, app_id: str) -> tuple[tuple[AppReport, ...], AppReport | None]:
+        """Return what `_live_runs_and` does, of a leader that lists all: one that has just begun is
+        asked again after some seconds, a few times; one whose age is not known once.
+        """
+        for look in count(1):
+            begun = self._client.clock()
+            apps, mine = self._live_runs_and(app_id)
+            # asked after the list: another one may lead since the POST
+            leader = self._client.cluster_info(deadline=self._deadline)
+            is_new = leader.is_recovering(_NEW_LEADER_S + self._client.clock() - begun)
+            if is_new is False or look >= (_LEADERS_ASKED if is_new else 2):
+                break
+            if (apps and mine is None) or self._deadline.left_s <= 0:
+                break
+            self._client.sleep(min(_NEW_LEADER_S, self._deadline.left_s))
+        return apps, mine
 
     def _live_runs_and(self, app_id: str) -> tuple[tuple[AppReport, ...], AppReport | None]:
         """Return the job's live applications, and the one of our POST if it is listed."""
