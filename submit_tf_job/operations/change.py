@@ -1,8 +1,8 @@
 """scale, restart, set_priority, move, extend: change a job without ending it.
 
-Each is idempotent, waits for its effect by default, and changes only the caller's own jobs: the
-services API finds a service by user and name, so it would change the caller's job of that name
-instead of another user's.
+Each of these functions is idempotent, waits for its effect by default, and changes only the
+caller's own jobs: the services API finds a service by user and name. Given the name of another
+user's job, it would change the caller's job of the same name.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = Tru
     """Change the number of a role's tasks while the job runs.
 
     Only sidecars and elastic roles can be scaled: TensorFlow's strategies read TF_CONFIG once, when
-    they start. They would never use an added worker, and a removed one would fail the job. In an
-    elastic role all tasks start again when others have come or gone.
+    they start. The strategies would never use an added worker, and the loss of a removed worker
+    would fail the job. In an elastic role, all tasks start again when tasks are added or removed.
 
     Args:
         role: The role.
@@ -71,9 +71,9 @@ def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = Tru
         wait: Return when this number of its containers runs.
 
     Raises:
-        UsageError: The role does not exist, is one of TensorFlow's or the witness, or is elastic
-            and would have fewer tasks than its least number or more than its most.
-        Refused: The job does not run, or another command has set another number meanwhile.
+        UsageError: The role does not exist, belongs to TensorFlow's cluster, or is the witness; or
+            the role is elastic and `count` is below its minimum or above its maximum.
+        Refused: The job does not run, or another command has set a different number meanwhile.
     """
     from submit_tf_job.container import contract
 
@@ -156,8 +156,8 @@ def _how_to_resubmit(role: str) -> str:
 
 
 def _has_retries(service: ObservedService) -> bool:
-    """Return whether all tasks of the job start again after a failure: YARN then starts the task
-    again that decides it, which it never does in other jobs.
+    """Return whether the job has `retries`, so that all its tasks start again after a failure. In
+    such a job YARN restarts the deciding task, too, which it never does in other jobs.
     """
     role = service.properties.get(service_properties.DECIDING, "").rpartition("-")[0]
     return any(
@@ -167,7 +167,9 @@ def _has_retries(service: ObservedService) -> bool:
 
 
 def _kind_of(service: ObservedService, component: ObservedComponent) -> str | None:
-    """Return the kind of a job's role; None if the service is of an unknown strategy."""
+    """Return the kind of a job's role; None if the service has a strategy that this version does
+    not know.
+    """
     from submit_tf_job.jobspec.job import Strategy
     from submit_tf_job.jobspec.rules import default_kind
 
@@ -183,8 +185,8 @@ def _await_count(cluster: Cluster, ref: JobRef, role: str, count: int) -> None:
     """Wait until a role has a number of running tasks.
 
     Raises:
-        Refused: The job has ended, or another command has set another number.
-        DeadlinePassed: It does not have them in time.
+        Refused: The job has ended, or another command has set a different number.
+        DeadlinePassed: The role does not have this number of running tasks in time.
     """
     taken_over = cluster.clock() + _TAKEN_OVER_S
 
@@ -323,11 +325,12 @@ def set_priority(cluster: Cluster, job: str, priority: int) -> Change:
 
 
 def apply_priority(cluster: Cluster, ref: JobRef, priority: int) -> str:
-    """Set the priority of a job that YARN has just accepted, where the job is not over yet. It may
-    be an adopted one, whose client has died after the POST.
+    """Set the priority of a job that YARN has just accepted, unless the job is already over. The
+    job may also be an adopted one: a run whose client died after the POST, before it set the
+    priority.
 
     Returns:
-        "", or why it is not set: the job runs without it.
+        "" if the priority was set; else the reason why not, and the job runs without the priority.
     """
     try:
         if not _app_of_caller(cluster, ref.application_id).ended:
@@ -346,7 +349,7 @@ def move(cluster: Cluster, job: str, queue: str, *, wait: bool = True) -> Change
 
     Args:
         queue: The queue's name or path.
-        wait: Return when the ResourceManager shows it there.
+        wait: Return only when the ResourceManager shows the job in the new queue.
 
     Raises:
         NoSuchJob: The job does not exist, or is over.
@@ -460,7 +463,9 @@ def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
 
 
 def _find_running(cluster: Cluster, job: str) -> tuple[JobRef, AppReport, ObservedService]:
-    """Return a job whose ApplicationMaster responds: the services API changes no other."""
+    """Return a job whose ApplicationMaster responds: only such a job can be changed by the services
+    API.
+    """
     ref, app = _live_app(cluster, job)
     service = cluster.client.get_written_service(ref.run)
     if not service.components:

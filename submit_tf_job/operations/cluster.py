@@ -28,9 +28,9 @@ class JobRef:
     Attributes:
         name: The job's name.
         application_id: The run's application.
-        run: The run's name, which is that of its YARN service.
-        others: Names of the job's other live runs; there are some only after a client has died as
-            it submitted one.
+        run: The run's name, which is also the name of its YARN service.
+        others: Names of the job's other live runs. A job has other live runs only if a client died
+            while it submitted one of them.
     """
 
     name: str
@@ -47,8 +47,8 @@ class Cluster:
         clock: Monotonic seconds.
         own_jobs_only: Whether `runs.find` treats application ids of other users as unknown, as the
             gateway does for its callers.
-        wall: This machine's clock, seconds since 1970: for what is shown or recorded. It decides
-            nothing, because it may be wrong: `client.now_ms` does.
+        wall: This machine's clock, seconds since 1970, only for times that are shown or recorded.
+            It may be wrong, so decisions use the cluster's time (`client.now_ms`).
     """
 
     settings: Settings
@@ -229,10 +229,12 @@ def caps_of(settings: Settings) -> Iterator[Cap]:
 
 
 def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
-    """Return the staging directory over HTTP.
+    """Return the staging directory as the job's tasks reach it over HTTP (WebHDFS); None if they do
+    not need it.
 
     Raises:
-        SettingsError: Tasks are to meet there, and its addresses cannot be read.
+        SettingsError: The tasks must find one another in that directory, and its WebHDFS addresses
+            cannot be read.
     """
     if staging is None:
         return None
@@ -258,9 +260,9 @@ def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
 
 
 def _token_life_s(settings: Settings) -> int:
-    """Return how long HDFS renews a token
+    """Return for how long HDFS renews a delegation token, in seconds
     (DFSConfigKeys.DFS_NAMENODE_DELEGATION_TOKEN_MAX_LIFETIME_KEY), if this host's configuration
-    contains it.
+    contains that time.
     """
     from submit_tf_job.plan.site import TOKEN_LIFE_S
 
@@ -274,7 +276,9 @@ def _token_life_s(settings: Settings) -> int:
 
 
 def staging_root(settings: Settings) -> str | None:
-    """Return the staging directory; None without one that the nodes reach, too."""
+    """Return the staging directory; None if no staging directory is configured that the nodes can
+    reach, too.
+    """
     if settings.staging:
         return settings.staging.rstrip("/")
     conf = settings.hadoop_conf

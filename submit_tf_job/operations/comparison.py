@@ -39,9 +39,10 @@ class ComparedMetric:
 
     Attributes:
         last: Its last value.
-        best: Its best value, of all that were reported; None if the metric's name does not tell
-            whether more is better, or if only the last value is known.
-        least, most: The smallest and the largest finite value; None where only the last is known.
+        best: The best of all reported values; None if the metric's name does not tell whether a
+            larger value is better, or if only the last value is known.
+        least, most: The smallest and the largest finite value; None if only the last value is
+            known.
     """
 
     last: float | None
@@ -56,10 +57,10 @@ class ComparedRun:
 
     Attributes:
         ended: The run, by its record.
-        values: What it was given, by the label of the difference: None where it has no such value,
-            "?" where its record does not show it.
-        lines: For differences in a text of several lines, such as a program: the lines that not all
-            runs have, by the same labels.
+        values: The run's values, by the label of the difference (`Difference.label`): None if the
+            run has no such value, "?" if the run's record does not show the value.
+        lines: For a difference in a text of several lines, such as a program: this run's lines that
+            are not in all runs; by the same labels as `values`.
         metrics: Its metrics.
         peak_memory_bytes: The largest memory that a task of each role used; empty where that is
             not known.
@@ -97,8 +98,8 @@ def compare_runs(cluster: Cluster, names: Sequence[str], *, sort: str | None = N
         cluster: The cluster.
         names: Runs, jobs (each by its newest run), application ids, patterns of jobs' names (the
             newest run of each); one job alone means its last ten runs.
-        sort: A metric, to have the best run first; where its name does not tell which is better,
-            the largest value is first.
+        sort: A metric: the run with its best value is first. If the metric's name does not tell
+            which value is better, the run with the largest value is first.
 
     Raises:
         NoSuchJob: A name is unknown, or its run has no record.
@@ -182,8 +183,9 @@ def _peaks_of_roles(usage: UsageReport | None) -> Iterator[tuple[str, int]]:
 
 
 def better_end(metric: str) -> str:
-    """Return which value of a metric is better by its name: "least", "most", or "" where that is
-    not known: `val_loss`, `sparse_categorical_accuracy`, `examples_per_sec`.
+    """Return which value of a metric is better, judged by the metric's name: "least", "most", or ""
+    if the name does not tell. Examples of names: `val_loss`, `sparse_categorical_accuracy`,
+    `examples_per_sec`.
     """
     for word in reversed(_WORDS.findall(metric.lower())):
         if _LESS_IS_BETTER.fullmatch(word):
@@ -194,7 +196,7 @@ def better_end(metric: str) -> str:
 
 
 def _sorted_runs(runs: Sequence[ComparedRun], metric: str) -> list[ComparedRun]:
-    """Return the runs with the best value first, without the metric last.
+    """Return the runs sorted by a metric: the best value first, and runs without the metric last.
 
     Raises:
         UsageError: No run has the metric.

@@ -22,8 +22,8 @@ def delete(
     force: bool = False,
     on_trouble: Callable[[SubmitTFJobError], None] = lambda _error: None,
 ) -> tuple[str, ...]:
-    """Delete every ended run of a job, or one run by its own name or application id, with what was
-    staged for it; return the names of the deleted runs.
+    """Delete every ended run of a job, or a single run given by its own name or application id, and
+    the files that were staged for the deleted runs; return the names of the deleted runs.
 
     Args:
         force: Stop a live run first.
@@ -32,7 +32,7 @@ def delete(
     Raises:
         NameTaken: A run is alive, and `force` was not given; or another client may be submitting
             one.
-        NoSuchJob: There is no such job, and nothing of it is stored.
+        NoSuchJob: There is no such job, and neither YARN nor HDFS has anything stored for it.
         AuthError: The job belongs to another user.
         AnswerLost: A DELETE may or may not have taken effect.
     """
@@ -99,8 +99,9 @@ def _check_owner(cluster: Cluster, job: str, ref: JobRef) -> None:
 
 
 def owner(cluster: Cluster, job: str) -> str | None:
-    """Return the user who submitted an application, given its id; None if the ResourceManager does
-    not know the id, and for a job's name, which always means a job of the caller.
+    """Return the user who submitted an application, given its id. Return None if the
+    ResourceManager does not know the id. For a job's name also return None: a name always means a
+    job of the caller.
     """
     app = cluster.client.app(job) if job.startswith("application_") else None
     return app.user if app else None

@@ -26,15 +26,16 @@ class TaskDetail:
 
     Attributes:
         name: Such as `worker-3`.
-        state: The state in the deciding task's report (`running`, `succeeded`, …), else that of its
-            container in lower case, else `waiting`.
+        state: The task's state in the deciding task's report (`running`, `succeeded`, …); if the
+            report has none, the state of the task's container in lower case; without a container,
+            `waiting`.
         host: The node it runs on.
         address: Its own address, if it has one.
         container_id: Its last container.
         launched_ms: When that container was launched.
         restarts: The number of its restarts.
         status: Exit status of its command; None while it runs.
-        gpus: The models of the GPUs that it sees, if its role asks for some.
+        gpus: The models of the GPUs that the task sees, if its role asks for GPUs.
         log_url: The page with its log on its node; None if its node is not known.
     """
 
@@ -57,7 +58,7 @@ class TaskDetail:
 
 @dataclass(frozen=True)
 class Limit:
-    """A time limit: `lifetime` ends the job.
+    """A time limit of a job. `lifetime` is the limit at which YARN ends the job.
 
     Attributes:
         remaining_s: Remaining seconds; None if YARN does not report them.
@@ -80,7 +81,8 @@ class Limit:
 
 @dataclass(frozen=True)
 class StartTimes:
-    """How long the parts of a job's start took, in seconds; each begins where the last one ended.
+    """How long the parts of a job's start took, in seconds; each part begins where the previous
+    part ended.
 
     Attributes:
         yarn_s: From the submission, or from the failure that ended the last generation, until YARN
@@ -88,7 +90,7 @@ class StartTimes:
         names_s: Until the last task had found the deciding task and connected to it.
         barrier_s: Until the commands started.
         by_address: How many tasks the programs know by address instead of name.
-        generation: Of a job with `retries`, which start it was; 0 for the first.
+        generation: For a job with `retries`, the number of this start; 0 for the first start.
     """
 
     yarn_s: float
@@ -123,7 +125,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Details:
-    """What `describe` shows beside what `status` does: fields of its JSON, and lines."""
+    """What `describe` shows in addition to `status`: fields of its JSON, and lines."""
 
     task_list: tuple[TaskDetail, ...]
     start: StartTimes | None
@@ -131,7 +133,7 @@ class Details:
     timeline: tuple[TimelinePart, ...]
 
     def lines(self, now_ms: int) -> Iterator[str]:
-        """Return the lines of all but the tasks, which are a table."""
+        """Return the lines of all details except the tasks, which are shown as a table."""
         if self.start:
             yield self.start.line()
         yield from (limit.line(now_ms) for limit in self.limits)
@@ -190,8 +192,8 @@ def _by_yarn(container: ObservedContainer, before: TaskDetail | None) -> TaskDet
 
 
 def _by_report(task: ReportedTask, yarn: TaskDetail) -> TaskDetail:
-    """Return a task with the facts of the deciding task's report; for an absent task YARN's record
-    is kept, which has more.
+    """Return a task with the facts of the deciding task's report. For a task that is absent in the
+    report, keep YARN's record, which has more facts.
     """
     told = replace(
         yarn,
@@ -228,7 +230,9 @@ def limits_of(seen: JobStatus) -> tuple[Limit, ...]:
 
 
 def start_of(seen: JobStatus) -> StartTimes | None:
-    """Return the times of the job's last start; None before it, and for a job of one task."""
+    """Return the times of the job's last start; None before that start, and for a job of a single
+    task.
+    """
     report, app = seen.report, seen.app
     if app is None or not app.started_ms or report is None or report.start is None:
         return None

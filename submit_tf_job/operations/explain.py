@@ -1,4 +1,6 @@
-"""Explain a job: why it waits or failed, and what is new since a run of it succeeded."""
+"""Explain a job: why it waits or failed, and what has changed since the last run of the job that
+succeeded.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +45,10 @@ class Why:
     Attributes:
         status: Its status.
         pending: Why it waits, the most important cause first; () if it does not.
-        root_cause: Why it failed; None if it did not, or if that is not known.
-        since_success: What is new since the last run of the job that succeeded; None if it did not
-            fail, if no such run has a record, or if that took longer than 2 s.
+        root_cause: Why the job failed; None if it did not fail, or if the reason is not known.
+        since_success: What has changed since the last run of the job that succeeded; None if the
+            job did not fail, if no successful run has a record, or if the comparison took longer
+            than 2 s.
     """
 
     status: JobStatus
@@ -55,7 +58,8 @@ class Why:
 
 
 def explain(cluster: Cluster, status: JobStatus) -> Why:
-    """Return why a job waits or failed. A failed request only leaves its part out.
+    """Return why a job waits or failed. If a request fails, only its part of the result is left
+    out.
 
     Args:
         cluster: The cluster.
@@ -69,7 +73,7 @@ def explain(cluster: Cluster, status: JobStatus) -> Why:
 
 
 def _within_limit(cluster: Cluster, status: JobStatus, cause: Cause | None) -> SinceSuccess | None:
-    """Return what is known of the difference after at most 2 s."""
+    """Return what is known after at most 2 s of the difference from the last successful run."""
     compare = partial(_compare_runs, cluster, status, cause)
     found = waiting.results_within(LIMIT_S, compare, cluster.clock)
     return found[-1] if found else None
@@ -78,8 +82,8 @@ def _within_limit(cluster: Cluster, status: JobStatus, cause: Cause | None) -> S
 def _compare_runs(
     cluster: Cluster, status: JobStatus, cause: Cause | None
 ) -> Iterator[SinceSuccess]:
-    """Yield what is new, each as soon as it is known: first by the records alone, then with the
-    lines.
+    """Yield what has changed, each time with more facts: first from the records alone, then with
+    the lines that the tasks printed.
     """
     try:
         yield from _known_differences(cluster, status, cause)
@@ -151,8 +155,8 @@ def _outputs_of(runs: Sequence[Mapping[str, Any]], cluster: Cluster, task: str) 
 
 
 def _container_of(report: JobReport, task: str) -> tuple[str, str | None]:
-    """Return the container and the node of a task; if they are not known, of another task of its
-    role, or of the deciding task.
+    """Return the container and the node of a task. If they are not known, return those of another
+    task of the same role, or of the deciding task.
     """
     role = task.rpartition("-")[0]
     known = [one for one in report.tasks if one.container_id]
@@ -177,7 +181,9 @@ def _new_values(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[N
 
 
 def _new_node(hosts: Mapping[str, str], cause: Cause | None) -> Iterator[NewValue]:
-    """Yield the node of the task that failed first, if the run that succeeded had no task there."""
+    """Yield the node of the task that failed first, if the successful run had no task on that
+    node.
+    """
     from submit_tf_job.diagnose.since_success import NewValue
 
     if cause and cause.task and cause.host and hosts and cause.host not in hosts.values():

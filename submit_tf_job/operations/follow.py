@@ -1,8 +1,8 @@
 """Follow a job as a sequence of events: each status, what the deciding task prints, why the job
-waits, its next run by `retries.memory`, and pauses.
+waits, pauses, and the next run that `retries.memory` starts.
 
-Whoever takes the events waits at each `Pause`, in a thread or in an event loop, so one program may
-follow many jobs. docs/internals/architecture.md has the life of one follow.
+The consumer of the events does the waiting at each `Pause`, in a thread or in an event loop, so one
+program can follow many jobs. docs/internals/architecture.md has the life of one follow.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Waits:
     """Why the job waits.
 
     Attributes:
-        causes: The most important one first.
-        is_news: Whether the first cause is another one than before.
+        causes: The reasons, the most important first.
+        is_news: Whether the first cause differs from the first cause of the previous event.
     """
 
     causes: tuple[Cause, ...]
@@ -62,14 +62,15 @@ class Waits:
 
 @dataclass(frozen=True)
 class Notice:
-    """A sentence for people: all tasks start again, the job is submitted again."""
+    """A sentence for people, such as: all tasks start again; or the job is submitted again."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class NextRun:
-    """The run that `retries.memory` starts after one that ran out of memory; it is followed now.
+    """The run that `retries.memory` starts after a run that ran out of memory; from now on this
+    next run is followed.
 
     Attributes:
         ref: The run.
@@ -97,21 +98,22 @@ def follow(
     output_every_s: float | None = None,
     tail: int | None = None,
 ) -> Iterator[Event]:
-    """Follow a run to its end, and with `plan` or `next_runs` the runs after it.
+    """Follow a run to its end; with `plan` or `next_runs` also follow the runs that come after it.
 
     Args:
         cluster: The cluster.
         ref: The run.
-        plan: The plan of the submission: a job that ran out of memory is submitted again by its
-            `retries.memory`. Only the first plan of a job, never that of a later run.
-        own: Whether the caller is responsible for the job, because it has submitted it or waits for
-            it: a job that can never start is then stopped. With `plan` that is always so.
-        next_runs: Whether to wait for the run that somebody else with the job spec starts after
-            one that ran out of memory, and to follow it.
+        plan: The plan of the submission. With it, a job that ran out of memory is submitted again
+            as its `retries.memory` says. It must be the plan of the first run, never the plan of a
+            later run.
+        own: Whether the caller is responsible for the job, because the caller has submitted the job
+            or waits for it. Then a job that can never start is stopped. Always true with `plan`.
+        next_runs: Whether to wait, after a run that ran out of memory, for the next run, which
+            another follower that has the job spec submits; and to follow that run.
         until: Returns whether to end before the job is over.
         timeout_s: Time limit in seconds; None for no limit.
-        details_every_s: Seconds between requests for the node and start of each task; None if these
-            are not needed.
+        details_every_s: Seconds between requests for the node and start of each task; None to send
+            no such requests.
         explain: Whether to find out why the job waits, with some requests every 15 s.
         output_every_s: Seconds between two reads of the deciding task's output; None to read none.
         tail: The number of its existing lines to read; None for all.
@@ -151,10 +153,12 @@ def follow(
 
 
 class Restarts:
-    """Says once that the ApplicationMaster, or all tasks of a job with `retries`, start again."""
+    """Yields a notice, once for each restart, when the ApplicationMaster or all tasks of a job with
+    `retries` start again.
+    """
 
     def __init__(self) -> None:
-        """Begin with a run of which nothing has been said."""
+        """Begin with a run for which no notice was given yet."""
         self._attempt, self._retries = 0, 0
 
     def notices(self, status: JobStatus) -> Iterator[Notice]:
@@ -175,7 +179,7 @@ class Restarts:
 
 
 class _EventsOfRun:
-    """The events of one run beside its statuses."""
+    """The events of one run other than its statuses."""
 
     def __init__(
         self, cluster: Cluster, output_every_s: float | None, tail: int | None, explain: bool
@@ -240,7 +244,9 @@ class _EventsOfRun:
 
 
 def _memory_at_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> Iterator[Notice]:
-    """Yield what is worth saying of the memory of a run that is over, if it has reported any."""
+    """Yield a notice about the memory of a run that is over, if the run has reported its use and
+    there is something to say about it.
+    """
     if status.report is not None:
         from submit_tf_job.operations.usage import note_of_end
 
@@ -251,7 +257,7 @@ def _memory_at_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> 
 def _submitted_again(
     cluster: Cluster, plan: Plan, status: JobStatus, cause: Cause | None
 ) -> Generator[Event, None, NextRun | None]:
-    """Submit the next run, if the job asks for one; say what happens."""
+    """Submit the next run, if the job asks for it, and yield notices about what happens."""
     from submit_tf_job.operations.submit import submit  # most followers submit nothing
 
     step = next_step(cluster, plan, status, cause)
@@ -275,7 +281,7 @@ def _submitted_again(
 def _started_by_others(
     cluster: Cluster, status: JobStatus
 ) -> Generator[Event, None, NextRun | None]:
-    """Wait for the run that a submitter starts, if the job asked for one more."""
+    """Wait for the next run that the submitter starts, if the job asks for a next run."""
     app, user, end = status.app, cluster.settings.user, cluster.clock() + NEXT_RUN_WITHIN_S
     if app is not None and app.user not in (None, user):
         return None
@@ -308,7 +314,7 @@ _AFTER_FAILURE_S = 15.0  # a NodeManager that does not respond must not delay th
 
 
 class TaskOutput:
-    """Reads the deciding task's output of one run between two looks at it.
+    """Reads, between two looks at a run, what its deciding task has written since the last read.
 
     Args:
         cluster: The cluster.
@@ -335,8 +341,8 @@ class TaskOutput:
         self._given_up = False
 
     def update(self, status: JobStatus) -> Iterator[PrintedLine | Notice]:
-        """Read new output from the deciding task's current container; read the rest if the job is
-        over.
+        """Read new output from the deciding task's current container; if the job is over, read all
+        that is left.
         """
         found = _deciding_container(status)
         if found is not None and not status.state.is_final and found != self._taken:
@@ -387,8 +393,8 @@ class TaskOutput:
             self._trouble = ""
 
     def _note_trouble(self, sentence: str) -> None:
-        """Keep a problem, which is reported only if it lasts: a container that has just ended
-        cannot be read either, and that is normal.
+        """Keep a problem, and report it only if it lasts: the output of a container that has just
+        ended cannot be read for a moment, which is normal.
         """
         self._trouble = sentence
 

@@ -28,7 +28,7 @@ class RecordedRun:
 
     Attributes:
         name, run, application_id: The job, its run, YARN's application.
-        state: How it ended, or the state of a run that lives; UNKNOWN where neither is known.
+        state: How the run ended, or its current state if it is alive; UNKNOWN if neither is known.
         submitted_ms: When it was submitted, in milliseconds since 1970.
         duration_s: Seconds from its submission to its end, or until now; None if its end is not
             known.
@@ -48,19 +48,21 @@ class RecordedRun:
     record: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record with what is read out of it, as `history -o json` prints it."""
+        """Return the record, with the values of this class added, as `history -o json` prints
+        it.
+        """
         told = {name: getattr(self, name) for name in ("state", "duration_s", "metrics", "outputs")}
         return {**self.record, **{name: plain_value(value) for name, value in told.items()}}
 
 
 def run_history(cluster: Cluster, job: str | None, limit: int) -> tuple[RecordedRun, ...]:
-    """Return a job's runs by their records, the newest first; one run by its own name; or the runs
-    of all jobs.
+    """Return the runs of a job by their records, the newest first; or, given a run's own name, that
+    run alone; or the runs of all jobs.
 
     Raises:
         NoSuchJob: Neither a record nor YARN knows the job.
         SettingsError: There is no staging directory, and so no history.
-        SubmitTFJobError: It cannot be read.
+        SubmitTFJobError: The records cannot be read.
     """
     records = run_records.recorded_runs(cluster, job, limit)
     if job and not records:
@@ -69,7 +71,9 @@ def run_history(cluster: Cluster, job: str | None, limit: int) -> tuple[Recorded
 
 
 def recorded_run(cluster: Cluster, record: dict[str, Any]) -> RecordedRun:
-    """Return the run of a record, with its end, which this command may be the first to learn."""
+    """Return the run of a record, with its end. If the record has no end yet, find the end out and
+    add it to the record.
+    """
     status: JobStatus | None = None
     if not record.get("end"):
         ref = JobRef(record["name"], record["application_id"], record["run"])

@@ -35,7 +35,7 @@ def read_report(cluster: Cluster, app: AppReport, conf: Path) -> tuple[Evidence,
     Returns:
         READ with the report; MISSING if the logs show that none was written; COLLECTED_SOON while
         they are being collected; OUT_OF_REACH if the file system does not respond; UNREADABLE if
-        the logs cannot be read, or are those of another tool's service.
+        the logs cannot be read, or belong to a service of another tool.
     """
     from submit_tf_job.job_report import with_outcome
     from submit_tf_job.logs.collected import UNDER_WAY, Absence, NoLogs, WhatYarnSays
@@ -105,8 +105,8 @@ MOST_ASKED = 5  # where neither HDFS nor the log tells which task decides
 
 
 def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None]:
-    """Return the report from the run's record; without it from the aggregated logs, and before they
-    are collected from the NodeManager.
+    """Return the report from the run's record. If the record has none, return it from the
+    aggregated logs, or, before the logs are collected, from the NodeManager.
 
     For a job that is already over, the deciding task's node is read from the ApplicationMaster's
     log: the services API and the ResourceManager list no containers of an application that is over.
@@ -134,10 +134,11 @@ def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes 
 
 
 def read_from_its_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None] | None:
-    """Return the report from the node that an ApplicationMaster's log names; None if there is none.
+    """Return the report from the node that an ApplicationMaster's log names; None if no report is
+    found there.
 
-    The log is that of the last ApplicationMaster that started tasks. Which task decides is stored
-    on HDFS; while that is away, the first task of each role is asked.
+    This is the log of the last ApplicationMaster that started tasks. The name of the deciding task
+    is stored on HDFS; while HDFS cannot be read, the first task of each role is asked.
     """
     from submit_tf_job.yarn.amlog import container_of, deciding_role, first_tasks
 
@@ -160,7 +161,9 @@ def read_from_its_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, byte
 def _report_in(
     cluster: Cluster, container_id: str, host: str, *, is_due: bool
 ) -> tuple[Evidence, bytes | None] | None:
-    """Return the report that a container has written; only the deciding task's writes one."""
+    """Return the report that a container has written; only the container of the deciding task
+    writes a report.
+    """
     from submit_tf_job.job_report import with_outcome
     from submit_tf_job.yarn.nodemanager import NoSuchLogFile
 

@@ -27,7 +27,7 @@ def find_links(
     """Return the links to the servers of a role's tasks, in the order of the tasks.
 
     Args:
-        role: The role, or one of its tasks; None for the only one that serves.
+        role: The role, or one of its tasks; None if only one role serves.
         port: Name of the port, if the role has several.
 
     Raises:
@@ -92,8 +92,8 @@ def _why_none(seen: JobStatus, role: str, roles: set[str]) -> SubmitTFJobError:
 
 
 def log_page(cluster: Cluster, seen: JobStatus) -> str | None:
-    """Return the address of the deciding task's logs on its NodeManager; None while that task has
-    no container, or its node is not listed.
+    """Return the address of the deciding task's logs on its NodeManager; None while the task has no
+    container, or if the ResourceManager does not list its node.
     """
     tasks = (task for task in tasks_of(seen) if task.name == seen.deciding_task)
     task = next((task for task in tasks if task.container_id), None)
@@ -109,8 +109,8 @@ class Links:
 
     Attributes:
         logs: The deciding task's logs on its NodeManager; None while it has no container.
-        served: What tasks serve.
-        serves: Whether the job spec has ports, also if no task has reported one yet.
+        served: The links to the pages that tasks serve.
+        serves: Whether the job spec has ports, even if no task has reported a port yet.
     """
 
     logs: str | None
@@ -141,8 +141,8 @@ def tunnel_command(
 
     Args:
         link: The link.
-        via: `[user@]host` that can reach the link; None for the task's own node, which reaches its
-            Docker networks, too.
+        via: `[user@]host`, a machine that can reach the link; None for the node of the task, which
+            can also reach that node's Docker networks.
         local_port: Port on this machine; None for the same port.
     """
     port = local_port or link.port

@@ -1,7 +1,7 @@
 """List any number of jobs with one request to the ResourceManager.
 
-A list has only YARN's state: each job's report would need a request per job. `status` also reads
-the report.
+A list has only YARN's state. To read the report of a job takes one more request for each job;
+`status` does that.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class ListedJob:
         memory_mib: Memory of these containers in MiB.
         elapsed_s: Seconds from submission to the end, or until now.
         run: The run's name.
-        runs: How many runs of the job the ResourceManager lists; the row is that of the newest.
+        runs: How many runs of the job the ResourceManager lists; the row shows the newest of these
+            runs.
     """
 
     name: str
@@ -71,7 +72,7 @@ class ListedJob:
 
     @property
     def shown(self) -> tuple[object, ...]:
-        """The fields that make a watch show the job again when one of them changes."""
+        """The fields that `watch` compares: it shows the job again when one of them changes."""
         return self.application_id, self.state, self.containers, self.queue
 
 
@@ -87,7 +88,8 @@ class JobSelection:
         limit: Maximum number of jobs; the newest are returned.
         names: Names of jobs or runs, or application ids, or patterns of them with `*`, `?` and
             `[a-c]`; empty for all.
-        every_run: Whether each run is a row; else each job, by its newest run.
+        every_run: Whether each run is a row; else each job is a row, with the facts of its newest
+            run.
     """
 
     user: str | None = None
@@ -100,7 +102,9 @@ class JobSelection:
 
     @property
     def yarn_states(self) -> frozenset[AppState]:
-        """The states to request from the ResourceManager, which has fewer."""
+        """The states to request from the ResourceManager, which distinguishes fewer states than a
+        list.
+        """
         return frozenset(found for state in self.states for found in _YARN_STATES[state])
 
     def jobs(self, apps: Iterable[AppReport]) -> tuple[ListedJob, ...]:
@@ -175,9 +179,9 @@ def _held_amount(app: AppReport, number: int | None) -> int | None:
 class Listing:
     """Watches a selection of runs: one request for each poll, and one more when a job has ended.
 
-    Only jobs that are not over are requested, and those that have ended meanwhile when one of them
-    is missing. A ResourceManager keeps 10,000 ended applications by default, 14 MB in each
-    response.
+    Each poll requests only the jobs that are not over. If a job is missing, it may have ended, so
+    the ended jobs are requested, too. A ResourceManager keeps 10,000 ended applications by default,
+    14 MB in each response.
     """
 
     def __init__(self, cluster: Cluster, selection: JobSelection) -> None:
@@ -200,8 +204,8 @@ class Listing:
         every_s: float = 5.0,
         on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
     ) -> Iterator[tuple[tuple[ListedJob, ...], tuple[ListedJob, ...]]]:
-        """Poll; yield after each poll the jobs that were not over at the first one, and those of
-        them that have changed.
+        """Poll; after each poll yield the jobs that were not over at the first poll, and which of
+        these have changed.
 
         Args:
             every_s: Seconds between two polls.
@@ -236,7 +240,7 @@ class Listing:
 
     def _with_missing_ones(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
         """Add the jobs that were listed before and are not over: a ResourceManager that recovers
-        its state lists fewer for a moment (hadoop-facts.md#failover).
+        its state lists fewer jobs for a moment (hadoop-facts.md#failover).
         """
         listed, now = {job.application_id for job in jobs}, self._cluster.clock()
         missing, before, self._missing = [], self._missing, {}
@@ -250,7 +254,7 @@ class Listing:
         return (*jobs, *missing)
 
     def _changed_jobs(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
-        """Return the jobs that differ from the poll before."""
+        """Return the jobs that have changed since the previous poll."""
         before = {job.shown for job in self._seen.values()}
         self._seen = {job.application_id: job for job in jobs}
         return tuple(job for job in jobs if job.shown not in before)
@@ -291,7 +295,7 @@ class Listing:
 class _FullNames:
     """Looks up full job names, because a run's name may hold a shortened one.
 
-    Reads the services that YARN has stored on HDFS, where that is known.
+    Reads the services that YARN has stored on HDFS, if the address of HDFS is known.
 
     A short form has 8 characters, or 7 if the fifth is a hyphen; nothing is read for other names.
     """
@@ -301,7 +305,9 @@ class _FullNames:
         self._took_s = 0.0  # a file system that does not answer is not asked for each name
 
     def of(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
-        """Return the jobs with their full names; those of other users cannot be read."""
+        """Return the jobs with their full names. The services of other users cannot be read, so
+        their jobs may keep a short name.
+        """
         return tuple(
             replace(job, name=self._full_name_of(job)) if self._may_be_short(job) else job
             for job in jobs
@@ -322,8 +328,8 @@ class _FullNames:
 def listed_jobs(
     cluster: Cluster, selection: JobSelection
 ) -> tuple[tuple[ListedJob, AppReport], ...]:
-    """Return the selected runs with the ResourceManager's records of them, by one request for all
-    (and one for its time, if they are selected by age).
+    """Return the selected runs and the ResourceManager's records of them, by one request for all
+    runs (and one request for its time, if the runs are selected by age).
     """
     within = None
     if selection.within_s is not None:
@@ -344,8 +350,8 @@ def list_jobs(
 
     Args:
         selection: The filter.
-        answer_s: Time limit for a ResourceManager to respond; then nothing else is asked, and a
-            name may be a short form. None for `timeouts.failover`.
+        answer_s: Time limit in seconds for a ResourceManager to respond. With such a limit no other
+            source is asked, so a name may be a short form. None for `timeouts.failover`.
     """
     within = None
     if selection.within_s is not None:
@@ -363,7 +369,8 @@ def list_jobs(
 
 
 def _now_ms(cluster: Cluster, deadline: Deadline) -> int:
-    """Return the time by the ResourceManager's clock; by this machine's where that is not known.
+    """Return the time by the ResourceManager's clock; if that time is not known, by this machine's
+    clock.
 
     Raises:
         ClusterUnavailable: No ResourceManager answered.
@@ -373,8 +380,8 @@ def _now_ms(cluster: Cluster, deadline: Deadline) -> int:
 
 
 def gpus_of_run(cluster: Cluster, run: str) -> int | None:
-    """Return the GPUs of a run that waits or runs, 0 if it has ended meanwhile; None if they are
-    not known before it runs.
+    """Return the GPUs of a run that waits or runs; 0 if the run has ended meanwhile; None if their
+    number is not known before the run has containers.
     """
     from submit_tf_job.yarn.errors import ServiceUnreadable
 

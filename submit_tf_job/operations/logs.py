@@ -55,7 +55,7 @@ def find_logs(
 
     Raises:
         NoSuchJob: The job does not exist.
-        AuthError: It belongs to another user.
+        AuthError: The job belongs to another user.
     """
     from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
@@ -294,8 +294,8 @@ class JobLogs(NamedTuple):
         return found
 
     def _are_missing(self, app: AppReport, archive: Archive) -> bool:
-        """Whether selected logs of a node are not collected yet. Hadoop 3.5 may call the collection
-        unfinished for ever (seen on 3.5.0).
+        """Return whether selected logs of a node are not collected yet. Hadoop 3.5 may call the
+        collection unfinished forever (seen on 3.5.0).
         """
         from submit_tf_job.logs.collected import UNDER_WAY
 
@@ -356,7 +356,7 @@ def logs(
     raw: bool = False,
     say: Say = lambda _sentence: None,
 ) -> Reading:
-    """Read the logs of a job, in order of time if their lines have times.
+    """Read the logs of a job, in order of time if the lines have timestamps.
 
     Args:
         cluster: The cluster.
@@ -377,7 +377,7 @@ def logs(
 
     Raises:
         NoSuchJob: The job does not exist, or has no logs; the message has the reason.
-        AuthError: They belong to another user.
+        AuthError: The logs belong to another user.
         UsageError: The task does not exist, or `grep` is not a valid regular expression.
     """
     from submit_tf_job.logs import read as reader
@@ -461,8 +461,10 @@ def end_of_log(
         app: The application that the container belongs to.
         container_id: The container.
         file: Name of the file.
-        host: Its node; None if it is not known: then only the collected logs are read.
-        max_bytes: Maximum number of bytes to read; a line that begins before them is cut.
+        host: The container's node; None if the node is not known: then only the collected logs are
+            read.
+        max_bytes: Maximum number of bytes to read, from the end; a line that begins before them is
+            cut.
     """
     for read in (_from_node, _from_collected):
         with suppress(SubmitTFJobError):

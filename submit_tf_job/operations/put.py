@@ -54,9 +54,9 @@ def put(
 ) -> list[Put]:
     """Copy files and directories to a URI, as `hdfs dfs -put` names them.
 
-    Below `target` if that is a directory, ends in `/`, or there are several sources; else under
-    that name. Missing directories are made. Everything is checked before the first byte is copied;
-    a file is visible only when it is complete.
+    The copies are made below `target` if `target` is a directory or ends in `/`, or if there are
+    several sources; else `target` is the name of the copy. Missing directories are made. Everything
+    is checked before the first byte is copied; a file is visible only when it is complete.
 
     Args:
         settings: The cluster and the user.
@@ -68,7 +68,7 @@ def put(
         AuthError: The keytab gets no ticket, or the user may not write there.
         UsageError: A source does not exist or is neither file nor directory, or has a name that
             HDFS does not take.
-        PathExists: Something of that name is there, and `overwrite` is False.
+        PathExists: Something with that name exists already, and `overwrite` is False.
     """
     authenticate(settings)  # with a keytab: gets the ticket that HDFS asks for
     storage = storage_of(settings, target if "://" in target else None)

@@ -1,17 +1,18 @@
-"""Read the status of a run: which sources are asked, and which of them wins.
+"""Read the status of a run: which sources are asked, and which of them takes precedence.
 
 docs/internals/architecture.md#the-sources-of-a-status has the same as a table.
 
 1. The ResourceManager's record of the application (`AppReport`), by one request at each look: its
-   state, its end. Where it has none any more, the run's record in the staging directory decides
-   alone (`run_records.forgotten`).
+   state, its end. If the ResourceManager has no record any more, only the run's record in the
+   staging directory decides (`run_records.forgotten`).
 2. The deciding task's report (`JobReport`): all tasks, progress, outcome. While the container lives
-   it is read from its NodeManager; at the end from the run's record, then the aggregated logs,
-   then the node that the ApplicationMaster's log names (`last_report`). What was read once stays
-   until a later one is read; the last report of a container outlives it.
+   it is read from its NodeManager; at the end from the run's record, then the aggregated logs, then
+   the node that the ApplicationMaster's log names (`last_report`). A report that was read is kept
+   until a later report is read, even if its container has ended since.
 3. The services API (`ObservedService`): which container the deciding task has, and of which kind
-   the job is. It repeats the whole service in every response, so it is asked only until that
-   container is known, every few seconds after that, or where details are wanted.
+   the job is. Every response repeats the whole service, so this API is asked at each look only
+   until the container is known; after that it is asked every few seconds, and when details are
+   requested.
 
 `observation.verdict` joins them: the ResourceManager's final status comes first, the report's
 outcome confirms or contradicts it (docs/verdict.md).
@@ -77,9 +78,9 @@ class StatusReader:
         cluster: The cluster.
         ref: The run.
         answer_s: Time limit of one look to reach a ResourceManager; None for the client's own
-            limit. A watch has a longer limit, and reports each failure.
-        details_every_s: Seconds between requests to the services API for the place, start and ports
-            of each task; None if these are not needed.
+            limit. A watch retries for a longer time, and reports each failure.
+        details_every_s: Seconds between requests to the services API for the node, start and ports
+            of each task; None to send no such requests.
     """
 
     def __init__(
@@ -162,8 +163,9 @@ class StatusReader:
         )
 
     def _read_lifetime(self, app: AppReport | None, *, of_other_user: bool) -> int | None:
-        """Return the lifetime that was asked for a job that a lifetime has ended, 0 for none; None
-        if it cannot be read.
+        """Return the lifetime in seconds that a job asked for, if the job was ended because its
+        time was over; 0 if it asked for no lifetime; None for any other job, and if the lifetime
+        cannot be read.
         """
         if app is None or not app.outlived_lifetime or of_other_user:
             return None
@@ -176,8 +178,9 @@ class StatusReader:
         return None
 
     def _is_outdated(self, app: AppReport) -> bool:
-        """Return whether the container of the report has ended and left no outcome: the report was
-        not written for longer than its interval, and YARN does not list the container.
+        """Return whether the container that wrote the report has ended without an outcome: the
+        report is older than the interval at which it is written, and YARN does not list the
+        container.
         """
         report = self._report
         if (
@@ -192,7 +195,7 @@ class StatusReader:
 
     def _find_former_report(self, app: AppReport) -> None:
         """Read the deciding task's report from its last known node, while the ApplicationMaster
-        does not tell its container.
+        does not say which container the task has.
         """
         if app.state.is_final:
             return
@@ -260,8 +263,8 @@ class StatusReader:
             self._evidence = Evidence.UNREADABLE
 
     def _is_last_report(self, app: AppReport) -> bool:
-        """Return whether the report was read as its deciding task has written it last: a deciding
-        task that has not succeeded may be started again.
+        """Return whether the deciding task will write no later report than this one. YARN may start
+        a deciding task again that has not succeeded, and it then writes another report.
         """
         report = self._report
         if report is None or not report.deciding_task_left:
@@ -269,8 +272,8 @@ class StatusReader:
         return self._is_settled(app) if app.state.is_final else report.state == "succeeded"
 
     def _is_settled(self, app: AppReport) -> bool:
-        """Return whether the report is the deciding task's last one: the logs could add nothing to
-        it.
+        """Return whether this is the deciding task's last report, so that the collected logs could
+        add nothing to it.
         """
         if self._report is None:
             return self._evidence is Evidence.MISSING
@@ -279,7 +282,8 @@ class StatusReader:
         )
 
     def _read_live(self, *, over: bool) -> bool:
-        """Read the report from the NodeManager; return whether the logs would add nothing.
+        """Read the report from the NodeManager; return whether it is certain that the collected
+        logs have nothing to add.
 
         Args:
             over: Whether the application is over, so that the NodeManager may be deleting the logs.
@@ -310,7 +314,9 @@ class StatusReader:
         return self._report is not None
 
     def read_from_deciding_task(self, file: str) -> bytes | None:
-        """Return a file from the log directory of the deciding task; None if it has none (yet)."""
+        """Return a file from the log directory of the deciding task; None if the file does not
+        exist (yet).
+        """
         deciding = self._deciding
         if deciding is None or not deciding.id or not deciding.bare_host:
             return None
@@ -326,8 +332,8 @@ class StatusReader:
         file: str = contract.REPORT_FILE,
         tail_bytes: int | None = None,
     ) -> bytes:
-        """Return the report, or another file, from the NodeManager of the host that has the
-        container.
+        """Return the report, or another file of the container, from the NodeManager of the
+        container's host.
         """
         if host not in self._node_addresses:
             found = self._cluster.nodes.addresses_of(
@@ -364,8 +370,8 @@ def _parse_report(content: bytes) -> JobReport | None:
 
 
 def _of_master(app: AppReport, error: SubmitTFJobError) -> str:
-    """Return why the tasks cannot be read: that the ApplicationMaster does not answer, or the
-    message of the server that did.
+    """Return why the tasks cannot be read: the ApplicationMaster does not answer; or the message of
+    another server that answered.
     """
     if "tried" not in error.details or app.state is not AppState.RUNNING:
         return error.message  # somebody answered
@@ -401,7 +407,9 @@ def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:
 
 
 def error_of(status: JobStatus) -> SubmitTFJobError | None:
-    """Return the error for a job that failed, was stopped or is unknown; None for any other."""
+    """Return the error for a job that failed, was stopped or is in an unknown state; None for a job
+    in any other state.
+    """
     from submit_tf_job.observation import JobState
 
     found, name = status.verdict, status.name

@@ -1,5 +1,5 @@
 """The files of the records of runs, in the staging directory: `records/JOB/RUN.json`, `RUN.report`
-and `RUN.usage`. What they mean is in `run_records`.
+and `RUN.usage`. `run_records` describes what they contain.
 """
 
 from __future__ import annotations
@@ -63,11 +63,13 @@ class RecordFiles(NamedTuple):
         return self.storage.path(f"{self.top}/{job_of(run)}/{run}{ending}")
 
     def jobs(self) -> list[str]:
-        """Return the names of the jobs that have records, as the names of their runs show them."""
+        """Return the names of the jobs that have records. They are the first parts of the runs'
+        names (heads), which may be shortened.
+        """
         return [item.name for item in self._list_directory(self.top)]
 
     def of_run_heads(self, *heads: str) -> list[Stat]:
-        """Return the records below some names that `jobs` returns."""
+        """Return the records below the given heads; `jobs` returns heads."""
         return [
             item
             for head in heads
@@ -76,11 +78,13 @@ class RecordFiles(NamedTuple):
         ]
 
     def files_of_head(self, head: str) -> list[Stat]:
-        """Return all files below a name that `jobs` returns."""
+        """Return all files below a head; `jobs` returns heads."""
         return self._list_directory(f"{self.top}/{head}")
 
     def of_job(self, job: str | None) -> list[Stat]:
-        """Return the records of a job, whose name its runs may shorten, or of all jobs."""
+        """Return the records of a job, or of all jobs. The names of the job's runs may have a short
+        form of the job's name, so both forms are searched.
+        """
         return self.of_run_heads(*(dict.fromkeys([job, short_head(job)]) if job else self.jobs()))
 
     def read(self, path: str) -> dict[str, Any] | None:
@@ -88,23 +92,25 @@ class RecordFiles(NamedTuple):
         return _parse_record(self.storage.read(path))
 
     def make_directory(self, head: str) -> None:
-        """Make the directory for the records of the runs of one head (`jobs`)."""
+        """Make the directory for the records of all runs with one head; `jobs` returns heads."""
         self.storage.mkdirs(self.storage.path(f"{self.top}/{head}"), 0o700)
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Write the record of a run, which also restarts its lifetime (`LIFETIME`)."""
+        """Write the record of a run. This also restarts the lifetime that the record holds
+        (`LIFETIME`).
+        """
         text = json.dumps(record, sort_keys=True, ensure_ascii=False, indent=1)
         # half of a surrogate pair, which UTF-8 has not, is escaped; and its backslash, for JSON
         text = re.sub("[\ud800-\udfff]", lambda half: f"\\\\u{ord(half.group()):04x}", text)
         self.storage.write(self.path_of(record["run"]), text.encode(), mode=0o600)
 
     def remove(self, item: Stat) -> None:
-        """Remove a record, and before it the files beside it."""
+        """Remove a record; remove the files beside it (report and use) before the record itself."""
         for ending in (REPORT, USAGE, ".json"):
             self.storage.remove(f"{item.path.removesuffix('.json')}{ending}")
 
     def _list_directory(self, path: str) -> list[Stat]:
-        """Return what a directory has; [] if there is no such path."""
+        """Return the entries of a directory; [] if there is no directory with that path."""
         from submit_tf_job.storage import NoSuchPath
 
         with suppress(NoSuchPath):
@@ -113,7 +119,9 @@ class RecordFiles(NamedTuple):
 
 
 def _parse_record(content: bytes) -> dict[str, Any] | None:
-    """Parse a record; None if a file is not one. The containers of a job may have written it."""
+    """Parse a record; return None if the content is not a record. The job's containers may have
+    written it.
+    """
     with suppress(ValueError, RecursionError):
         found = json.loads(content)
         if not isinstance(found, dict) or found.get("kind") != "RunRecord":

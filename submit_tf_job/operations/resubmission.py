@@ -1,8 +1,9 @@
 """Submit a job again with more memory after a task ran out of it (`retries.memory`).
 
-Each follower of a job computes the same next submission: its key is that of the run that failed. So
-however many followers submit it, it is one application, as for any other submission (see
-`yarn.exactly_once`), and the command that submitted the first one finds it again.
+Each follower of a job computes the same next submission, because the key of that submission is made
+from the run that failed. So there is one next application, however many followers submit it, as
+with any other submission (see `yarn.exactly_once`); and the command that submitted the first run,
+given again, finds the next one.
 
 A follower without the job spec submits nothing: it waits for the run of a follower that has it.
 """
@@ -45,7 +46,7 @@ class Step(NamedTuple):
     """The next step after a job ran out of memory.
 
     Attributes:
-        said: One sentence: that it is submitted again, or why it is not.
+        said: One sentence: the job is submitted again, or the reason why not.
         plan: The next submission; None if there is none.
     """
 
@@ -54,8 +55,8 @@ class Step(NamedTuple):
 
 
 def heirs(planned: Plan, run: str) -> tuple[str, ...]:
-    """Return the names of all runs that `retries.memory` may start after a run of a plan: several
-    for each step, because a POST that failed half-way uses up a number.
+    """Return the names of all runs that `retries.memory` may start after a run of a plan. There are
+    several names for each step, because a POST that failed half-way uses up a number.
     """
     rule, found, level = _memory_rule(planned), [], [run]
     for _ in range(rule[0] if rule else 0):
@@ -69,13 +70,15 @@ def heirs(planned: Plan, run: str) -> tuple[str, ...]:
 
 
 def _memory_rule(planned: Plan) -> tuple[int, float] | None:
-    """Return how often a job is submitted again, and the factor of the memory (`retries`)."""
+    """Return how often a job is submitted again, and the factor by which its memory grows
+    (`retries`).
+    """
     rule = planned.job.retries
     return (rule.max, rule.memory) if rule and rule.memory is not None else None
 
 
 def run_after(job: str, user: str, run: str, number: int = 0) -> str:
-    """Return the name of the run that follows one that ran out of memory."""
+    """Return the name of the run that follows a run that ran out of memory."""
     return run_name(job, user, _key_after(run), number, room=len(run))
 
 
@@ -90,7 +93,7 @@ def next_step(
 
     Args:
         cluster: Its cluster.
-        planned: The command's own plan, not that of a later submission.
+        planned: The plan of the first submission, not the plan of a later one.
         status: The job's last status.
         cause: Why it failed.
     """
@@ -106,7 +109,7 @@ def next_step(
 
 
 def next_step_of_json(planned: Plan, ended: Mapping[str, Any]) -> Step | None:
-    """Return the result of `next_step`, for the JSON of a job's last status."""
+    """Return the result of `next_step`, given the JSON of the job's last status."""
     from submit_tf_job.diagnose.cause import Cause
 
     found, again = ended.get("root_cause") or {}, ended.get("resubmission")
@@ -126,16 +129,16 @@ def next_step_of_json(planned: Plan, ended: Mapping[str, Any]) -> Step | None:
 
 
 def runs_of(planned: Plan) -> frozenset[str]:
-    """Return the names of all runs that a plan's submission may have: by its first numbers, and the
-    runs that `retries.memory` may start after them.
+    """Return the names of all runs that a plan's submission may have: the names with its first
+    numbers, and the names of the runs that `retries.memory` may start after these.
     """
     first = [planned.run_of(number) for number in range(FIRST_RUNS)]
     return frozenset([*first, *(heir for run in first for heir in heirs(planned, run))])
 
 
 def _of_first(planned: Plan, run: str) -> Resubmission | None:
-    """Return a resubmission with number 0 if a run was not submitted again by `retries.memory`;
-    None if it may have been.
+    """Return a resubmission with number 0 if a run is certainly not one that `retries.memory`
+    submitted again; None if it may be one.
     """
     is_first = any(run == planned.run_of(number) for number in range(FIRST_RUNS))
     return Resubmission() if is_first else None
@@ -147,8 +150,9 @@ def step_after(
     """Return the next step after a job has failed, by its `retries.memory`; None if there is none.
 
     Args:
-        planned: The command's own plan, not that of a later submission.
-        earlier: How often the job was submitted again before it failed; None if that is not known.
+        planned: The plan of the first submission, not the plan of a later one.
+        earlier: How often the job was submitted again before this failure; None if the number is
+            not known.
         former: The run that failed.
         cause: Why it failed.
     """

@@ -11,7 +11,9 @@ from submit_tf_job.yarn.run_names import Again, job_of
 
 
 def is_run_again(cluster: Cluster, again: Again, app: AppReport) -> bool:
-    """Return whether a key is run again after this application, which has ended."""
+    """Return whether a key is submitted again after the end of this application, by the rule
+    `again`. With AFTER_FAILURE this waits until the run's verdict is known.
+    """
     if again is not Again.AFTER_FAILURE:
         return again is not Again.NEVER
     run = app.name or app.id
@@ -20,7 +22,8 @@ def is_run_again(cluster: Cluster, again: Again, app: AppReport) -> bool:
 
 
 def has_succeeded(cluster: Cluster, run: str, app_id: str) -> bool:
-    """Return whether a run that the ResourceManager has forgotten succeeded, by its record.
+    """Return whether a run that the ResourceManager has forgotten succeeded, according to the run's
+    record.
 
     Raises:
         SubmitTFJobError: The record cannot be read.

@@ -1,5 +1,5 @@
-"""What differs between runs: exactly those keys, arguments, variables, files, packages and images
-that are not the same in all of them. Pure functions of their records.
+"""What differs between runs: exactly the keys, arguments, variables, files, packages and images
+that are not the same in all of them. Pure functions of the runs' records.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Difference:
 
     Attributes:
         kind: One of `KINDS`.
-        name: Of a key its path, such as `roles.worker.memory`; else the argument (`--lr`,
-            `argument 2`), the variable, the file's name in the task, the package's archive, or
-            `image`.
-        role: The role that it is of, where roles differ in it; else "".
-        values: Of each run: the value as text, of a file's content its hash; None where the run
-            does not have it, or has the default; `UNKNOWN` where that is not known.
+        name: What has different values, by kind: the path of a key, such as `roles.worker.memory`;
+            an argument (`--lr`, `argument 2`); a variable; a file's name in the task; a package's
+            archive; or `image`.
+        role: The role whose value differs, if the roles have different values; else "".
+        values: One value for each run, as text; for a file's content, its hash. None if the run
+            does not have it or has the default; `UNKNOWN` if the record does not tell.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Difference:
 
     @property
     def label(self) -> str:
-        """The name with its role, for people."""
+        """The name together with its role, for people."""
         return f"{self.name} of {self.role}" if self.role else self.name
 
 
@@ -51,7 +51,8 @@ _OfRoles = Mapping[str, str]  # role → value; "" for the job itself
 
 
 def differences(records: Sequence[Mapping[str, Any]]) -> tuple[Difference, ...]:
-    """Return what differs between runs by their records: keys first, and each kind by its names.
+    """Return what differs between runs according to their records: keys first, then the other
+    kinds, each sorted by name.
 
     Args:
         records: Records of runs (docs/json.md#runrecord), also those of earlier versions, whose
@@ -70,7 +71,7 @@ def _rank_of_item(item: _Item) -> tuple[int, str]:
 
 
 def _items_of(values: Mapping[str, Any]) -> Iterator[tuple[_Item, _OfRoles]]:
-    """Yield what a run was given, each with its value in each role."""
+    """Yield what a run was given: each item with its value in each role."""
     for path, value in values["keys"].items():
         yield ("key", str(path)), {"": str(value)}
     found: dict[_Item, dict[str, str]] = {}
@@ -91,8 +92,9 @@ def _items_of(values: Mapping[str, Any]) -> Iterator[tuple[_Item, _OfRoles]]:
 def _compared_item(
     item: _Item, items: Sequence[Mapping[_Item, _OfRoles] | None]
 ) -> Iterator[Difference]:
-    """Yield one difference for all roles, if those that have it agree in each run; else one for
-    each role in which runs differ.
+    """Yield the differences in one item. If in each run all roles that have the item have the same
+    value, yield one difference without a role; else one for each role whose value differs between
+    runs.
     """
     told = [None if known is None else known.get(item, {}) for known in items]
     if all(len(set((one or {}).values())) <= 1 for one in told):
@@ -112,12 +114,12 @@ def _differing_values(item: _Item, role: str, values: Sequence[str | None]) -> I
 def differing_lines(
     found: Difference, records: Sequence[Mapping[str, Any]]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return, for a difference in a text of several lines, the lines of each run that not all runs
-    have; empty for any other difference, and for a file whose text is not in every record.
+    """Return, for a difference in a text of several lines, each run's lines that are not in all
+    runs. Empty for any other difference, and for a file whose text some record does not have.
 
     Args:
         found: A difference: a program that was sent, or a command, argument or variable.
-        records: The records that it is of.
+        records: The records that were compared.
     """
     texts = list(found.values)
     if found.kind == "file":
@@ -135,8 +137,9 @@ def differing_lines(
 
 
 def name_of_differences(job: str, found: Sequence[Difference]) -> str:
-    """Return a name for a job that differs from another one of the same name, made of its values in
-    the last of two runs: `churn-lr0-1-units8`; "" if nothing says how they differ.
+    """Return a name for a job that differs from another job with the same name. The name is made
+    from the values in the last of two runs: `churn-lr0-1-units8`; "" if no value tells how they
+    differ.
     """
     parts = [
         _name_part(one.name.rpartition(".")[2]) + _name_part(value)
@@ -156,9 +159,10 @@ def _name_part(text: str | None) -> str:
 
 def arguments_of(command: str | Sequence[Any]) -> dict[str, str]:
     """Return the arguments of a command by name: `--lr` for `--lr 0.1` and `--lr=0.1`, `lr` for
-    `lr=0.1`, `argument 1` for the first word after the program that is none of these.
+    `lr=0.1`, `argument 1` for the first word after the program that has neither form.
 
-    A command for bash that is more than the words of one program is one argument, `command`.
+    If bash runs more than one simple program call, the whole command is one argument with the name
+    `command`.
     """
     words = _words_of(command)
     if words is None:
@@ -191,8 +195,8 @@ def _words_of(command: str | Sequence[Any]) -> list[str] | None:
 
 
 def _option_values(words: Sequence[str]) -> Iterator[str]:
-    """Yield the words that belong to the option before them: the next one, and all numbers that
-    follow a number.
+    """Yield the values of an option, from the words after it: the next word, and, if that is a
+    number, all numbers that follow directly.
     """
     for at, word in enumerate(words):
         if _OPTION.fullmatch(word) or _ASSIGNED.fullmatch(word):

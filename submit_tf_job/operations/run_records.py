@@ -1,10 +1,11 @@
 """The record of each run, which stays when YARN has forgotten the run and its logs are deleted.
 
-It is one small JSON file in the staging directory, `records/JOB/RUN.json`: the submission, written
-after the POST, and how the run ended, added by the first command that learns it. Until then the
-deciding task's last report lies beside it, `RUN.report`. What its tasks used, and its curves, stay
-in a file of their own, `RUN.usage`, which is read only to show them. The files of a job whose name
-is shortened in its runs' names lie below the shortened one.
+A record is a small JSON file in the staging directory, `records/JOB/RUN.json`. It has the
+submission, which is written after the POST, and how the run ended, which the first command that
+learns of the end adds. Until then the deciding task's last report is beside it, as `RUN.report`.
+What the run's tasks used, and the run's curves, are in a third file, `RUN.usage`, which is read
+only to show them. If the names of a job's runs have a short form of the job's name, that short form
+is the directory's name.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:
 
 
 def _asked_by_role(plan: Plan) -> dict[str, Any]:
-    """Return what each role asks for, for one task."""
+    """Return for each role the resources that it asks for, for one task."""
     return {
         one.name: {
             "tasks": one.number_of_containers,
@@ -109,10 +110,11 @@ def _asked_by_role(plan: Plan) -> dict[str, Any]:
 
 
 def extend(cluster: Cluster, run: str, seconds: int) -> None:
-    """Write how long a run may continue from now, for its deciding task; nothing without a record.
+    """Write into a run's record how many seconds from now the run may continue; its deciding task
+    reads that. Do nothing if the run has no record.
 
     Raises:
-        SubmitTFJobError: It cannot be written, and the tasks would end at the former time.
+        SubmitTFJobError: The record cannot be written; the tasks would end at the former time.
     """
     record = read(cluster, run)
     if record is not None:
@@ -121,8 +123,8 @@ def extend(cluster: Cluster, run: str, seconds: int) -> None:
 
 
 def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> bool:
-    """Add the end of a run to its record, if the record exists and has no end, and return whether
-    it was added; errors are only logged.
+    """Add the end of a run to its record, if the record exists and has no end yet. Return whether
+    the end was added; errors are only logged.
     """
     settled = status.state.is_final and status.evidence not in AWAITED
     if not settled or status.of_other_user or not status.run:
@@ -156,7 +158,9 @@ def _end_of_status(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
 
 
 def _end_ms(status: JobStatus) -> int:
-    """Return when a run ended; of one whose container is held, when its task failed."""
+    """Return when a run ended; for a run with a held container (`hold_on_failure`), when its task
+    failed.
+    """
     failure = status.verdict.failure
     if status.held and failure and failure.at:
         return int(failure.at * 1000)
@@ -164,10 +168,10 @@ def _end_ms(status: JobStatus) -> int:
 
 
 def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
-    """Return the record of a run; None if there is none, or no staging directory.
+    """Return the record of a run; None if the run has none, or there is no staging directory.
 
     Raises:
-        SubmitTFJobError: It cannot be read.
+        SubmitTFJobError: The record cannot be read.
     """
     files = RecordFiles.if_any(cluster)
     if files is None:
@@ -186,8 +190,8 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
 
 
 def usage_of(cluster: Cluster, run: str) -> UsageReport | None:
-    """Return what the tasks of a run used, and its curves, from the file beside its record; None if
-    there is none.
+    """Return what the tasks of a run used and the run's curves, from the file beside its record;
+    None if there is no such file.
     """
     with suppress(SubmitTFJobError):
         files = RecordFiles.if_any(cluster)
@@ -199,7 +203,7 @@ def usage_of(cluster: Cluster, run: str) -> UsageReport | None:
 
 
 def keep_usage(cluster: Cluster, run: str, content: bytes) -> None:
-    """Write what a run's tasks used beside its record; errors are only logged."""
+    """Write what a run's tasks used to the file beside the run's record; errors are only logged."""
     with _errors_logged(run):
         files = RecordFiles.of(cluster)
         files.storage.write(files.path_of(run, USAGE), content, mode=0o600)
@@ -221,7 +225,7 @@ def stored_run(cluster: Cluster, run: str) -> StoredRun | None:
 
 
 def report_of(cluster: Cluster, run: str, application_id: str) -> bytes | None:
-    """Return the deciding task's last report as a run's record has it."""
+    """Return the deciding task's last report that is in, or beside, a run's record."""
     with suppress(SubmitTFJobError):
         record = read(cluster, run)
         if record and record["application_id"] == application_id:
@@ -231,7 +235,9 @@ def report_of(cluster: Cluster, run: str, application_id: str) -> bytes | None:
 
 
 def forgotten(cluster: Cluster, ref: JobRef) -> tuple[JobReport | None, Verdict] | None:
-    """Return report and verdict of a run that the ResourceManager has forgotten, by its record."""
+    """Return the report and the verdict of a run that the ResourceManager has forgotten, from the
+    run's record.
+    """
     with suppress(SubmitTFJobError, KeyError, TypeError, ValueError):
         record = read(cluster, ref.run)
         if record and record["application_id"] == ref.application_id:
@@ -249,7 +255,7 @@ def _parse_report(content: bytes) -> JobReport | None:
 
 
 def _end_of(report: JobReport | None) -> dict[str, Any]:
-    """Return the end of a run that its record lacks, from the deciding task's last report.
+    """Return the end of a run whose record has no end, made from the deciding task's last report.
 
     Raises:
         KeyError: The report has no end.
@@ -270,7 +276,7 @@ def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[st
 
     Raises:
         SettingsError: There is no staging directory, and so no history.
-        SubmitTFJobError: They cannot be read.
+        SubmitTFJobError: The records cannot be read.
     """
     files = RecordFiles.of(cluster)
     found = files.of_job(job and job_of(job))
@@ -312,7 +318,9 @@ def _newest_records(
     limit: int,
     is_meant: Callable[[str, str], bool],
 ) -> list[dict[str, Any]]:
-    """Return the records of files whose job and run are meant, the newest by submission first."""
+    """Return the records in files whose job and run are meant, sorted by the time of submission,
+    the newest first.
+    """
     chosen: list[dict[str, Any]] = []
     for item in sorted(found, key=lambda item: item.modified_ms, reverse=True):
         # A file changes when the run ends: no run was submitted later than its file was written.
@@ -332,17 +340,17 @@ def _newest_records(
 def successes(
     cluster: Cluster, job: str, before_s: int, *, most: int, most_read: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the records of a job's runs that succeeded, the last changed first.
+    """Yield the records of a job's successful runs, the last changed first.
 
     Args:
         cluster: The cluster.
         job: The job.
-        before_s: Only runs that were submitted before, in seconds since 1970.
-        most: The largest number of them.
-        most_read: The largest number of records to read for it.
+        before_s: Only runs that were submitted before this time, in seconds since 1970.
+        most: The largest number of records to yield.
+        most_read: The largest number of records to read in order to find them.
 
     Raises:
-        SubmitTFJobError: They cannot be read.
+        SubmitTFJobError: The records cannot be read.
     """
     files = RecordFiles.of(cluster)
     found = sorted(files.of_job(job), key=lambda item: item.modified_ms, reverse=True)
@@ -361,7 +369,7 @@ def names(cluster: Cluster, job: str) -> list[str]:
     """Return the names of a job's runs that have records; none without a staging directory.
 
     Raises:
-        SubmitTFJobError: They cannot be read.
+        SubmitTFJobError: The names cannot be read.
     """
     files = RecordFiles.if_any(cluster)
     return [item.name.removesuffix(".json") for item in files.of_job(job)] if files else []
@@ -369,8 +377,8 @@ def names(cluster: Cluster, job: str) -> list[str]:
 
 @contextmanager
 def _errors_logged(run: str) -> Iterator[None]:
-    """Log an error of the block instead of raising it: a record must not cost a submission, or the
-    verdict of a run.
+    """Log an error of the block instead of raising it: a failure to write a record must not make a
+    submission fail, or change the verdict of a run.
     """
     try:
         yield

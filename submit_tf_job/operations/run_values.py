@@ -1,4 +1,4 @@
-"""What a run was given, as its record keeps it: keys, and of each role the command, variables,
+"""What a run was given, as its record keeps it: keys, and for each role the command, variables,
 files, packages and image. Pure functions of a job, or of a job spec's text.
 """
 
@@ -32,10 +32,10 @@ _OTHER_NAMES = {"partition": "node_label"}
 
 
 def values_of_job(job: Job) -> dict[str, Any] | None:
-    """Return what a run's record keeps of a job; None if that is too much.
+    """Return what a run's record keeps of a job; None if it is too large for a record.
 
-    Keys with their default value are left out, so that the new keys of a later version do not count
-    as a difference.
+    Keys that have their default value are left out, so that keys which a later version adds do not
+    count as a difference.
     """
     keys = dict(_keys_of(job, ""))
     if job.hadoop:
@@ -51,8 +51,8 @@ def values_of_job(job: Job) -> dict[str, Any] | None:
 
 
 def _small_programs(job: Job) -> Iterator[tuple[str, str]]:
-    """Yield name and text of programs that are sent, as long as they are small: parameters often
-    stand in them.
+    """Yield name and text of the programs that are sent with the job, as long as they are small:
+    programs often contain parameters.
     """
     left = _PROGRAM_BYTES
     files = {file.name: file for role in job.roles.values() for file in role.files}
@@ -99,8 +99,8 @@ def _hash_of(files: Mapping[str, str]) -> str:
 
 
 def _keys_of(made: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each field of a value class that has another value than its default,
-    by the names of the job spec.
+    """Yield path and text of each field of a value class whose value is not the default, with the
+    names that the job spec has for them.
     """
     for item in fields(made):
         value = getattr(made, item.name)
@@ -165,8 +165,8 @@ def values_of_record(record: Mapping[str, Any], *, written: bool = False) -> dic
 
     Args:
         record: A run's record.
-        written: Return it as the job spec has it, as for the record of an earlier version, where
-            keys have no defaults and files no hashes.
+        written: Return the values as the job spec has them, without defaults of keys and hashes of
+            files. For the record of an earlier version this is always so.
     """
     submission = record.get("submission") or {}
     found = submission.get("values")
@@ -179,7 +179,7 @@ def values_of_record(record: Mapping[str, Any], *, written: bool = False) -> dic
 
 
 def has_values(record: Mapping[str, Any]) -> bool:
-    """Return whether a record has the values themselves, not only the job spec."""
+    """Return whether a record has the run's values themselves, and not only its job spec."""
     return bool((record.get("submission") or {}).get("values"))
 
 

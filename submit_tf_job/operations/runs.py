@@ -1,4 +1,4 @@
-"""Find the runs of a job, delete those that have ended, and keep as many as the settings say."""
+"""Find the runs of a job; delete ended runs, and keep as many as the settings say."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KEY_KEPT_S = 7 * 86400.0
 
 
 def find(cluster: Cluster, job: str | JobRef) -> JobRef:
-    """Return the run that a user names by id, run or job; only reads."""
+    """Return the run that a user names by id, run or job. The look-up only reads."""
     return find_with_record(cluster, job)[0]
 
 
@@ -52,17 +52,18 @@ def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppRe
     """Return the run that a user names by its application id, its name, or the name of its job.
 
     This is the one place that decides which run is meant. The first source that knows the name
-    wins: the ResourceManager, YARN's stored services on HDFS, the records of runs; all are only
-    read. A job's name is its newest run: a live one before those that have ended. A run that was
-    found already is returned as it is.
+    wins: the ResourceManager, YARN's stored services on HDFS, the records of runs; all of them are
+    only read. A job's name means its newest live run, or, if no run lives, its newest ended run. A
+    `JobRef` is returned as it is.
 
     Returns:
-        The run; and the ResourceManager's record of its application, where that was asked for.
+        The run; and the ResourceManager's record of its application, if an application id was
+        given.
 
     Raises:
-        NoSuchJob: Neither the ResourceManager nor HDFS knows it, or it is another user's and the
-            connection is for own jobs only.
-        UsageError: It is not a name, such as the empty text of an unset shell variable.
+        NoSuchJob: Neither the ResourceManager nor HDFS knows the job; or another user owns it and
+            the connection is only for the caller's own jobs.
+        UsageError: `job` is not a valid name, such as the empty text of an unset shell variable.
     """
     if isinstance(job, JobRef):
         return job, None
@@ -92,8 +93,9 @@ def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport]:
 
 
 def _list_apps(cluster: Cluster, job: str) -> Sequence[AppReport]:
-    """Return the user's applications to search for a job or run: for a run's own name those of that
-    name; for a job the live ones, or all if no live one is meant.
+    """Return the user's applications among which to search for a job or run. For a run's own name
+    these are the applications with that name; for a job, the live ones, or all applications if no
+    live one belongs to the job.
     """
     client, user = cluster.client, cluster.settings.user
     if is_run(job):
@@ -103,7 +105,9 @@ def _list_apps(cluster: Cluster, job: str) -> Sequence[AppReport]:
 
 
 def _listed_run(job: str, apps: Sequence[AppReport]) -> JobRef | None:
-    """Return the newest run that the ResourceManager lists, a live one before the others."""
+    """Return the newest live run that the ResourceManager lists; if no run lives, the newest ended
+    one.
+    """
     meant = [app for app in apps if means_run(job, app.name)]
     if not meant:
         return None
@@ -115,7 +119,7 @@ def _listed_run(job: str, apps: Sequence[AppReport]) -> JobRef | None:
 
 
 def _stored_run(cluster: Cluster, job: str) -> JobRef | None:
-    """Return the newest run of which only YARN's stored copy is known."""
+    """Return the newest run that only YARN's stored copies on HDFS still have."""
     stored = stored_services(cluster)
     if stored is None:
         return None
@@ -129,7 +133,7 @@ def _stored_run(cluster: Cluster, job: str) -> JobRef | None:
 
 
 def _recorded_run(cluster: Cluster, job: str) -> JobRef | None:
-    """Return the run that only its record knows."""
+    """Return the newest run that only the records in the staging directory still have."""
     with suppress(SubmitTFJobError):
         for found in run_records.recorded_runs(cluster, job, 1):
             return JobRef(found["name"], found["application_id"], found["run"])
@@ -138,7 +142,7 @@ def _recorded_run(cluster: Cluster, job: str) -> JobRef | None:
 
 def _similar_names(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
     """Return a hint for an unknown name: the user's jobs with similar names, or another user's job
-    of that name.
+    with exactly this name.
     """
     names = list(dict.fromkeys(job_of(app.name) for app in own if app.name))
     with suppress(SubmitTFJobError):
@@ -170,7 +174,8 @@ def properties_of_run(cluster: Cluster, run: str) -> Mapping[str, str]:
     from the services API, which returns them only while the run lives; {} without HDFS.
 
     Raises:
-        SubmitTFJobError: They can be read from neither.
+        SubmitTFJobError: The properties can be read neither from the copy nor from the services
+            API.
     """
     stored = stored_services(cluster)
     unread: SubmitTFJobError | None = None
@@ -189,8 +194,8 @@ def properties_of_run(cluster: Cluster, run: str) -> Mapping[str, str]:
 
 
 def full_name(cluster: Cluster, run: str) -> str:
-    """Return the full name of a run's job. The run's name may hold a shortened one; then the full
-    one is read from the run's service or its record.
+    """Return the full name of a run's job. A run's name may contain a short form of the job's name;
+    then the full name is read from the run's service or its record.
     """
     head = job_of(run)
     if not may_be_short(head):
@@ -210,7 +215,7 @@ def ended_runs(cluster: Cluster, job: str) -> tuple[str, ...]:
     """Return the names of a job's runs that are stored and have ended, the newest first.
 
     Raises:
-        NameTaken: One may be being submitted at this moment.
+        NameTaken: Another client may be submitting a run at this moment.
     """
     stored = stored_services(cluster)
     if stored is None:
@@ -226,8 +231,8 @@ def ended_runs(cluster: Cluster, job: str) -> tuple[str, ...]:
 
 
 def _end_ms(cluster: Cluster, run: str, found: StoredRun | None) -> int | None:
-    """Return when a stored run has ended, 0 if that is not known; None while an application of the
-    run lives, or may still start.
+    """Return when a stored run ended, 0 if the time is not known; None while an application of the
+    run is alive, or may still start.
 
     Raises:
         NameTaken: Another client may be submitting the run at this moment.
@@ -253,15 +258,17 @@ def _end_ms(cluster: Cluster, run: str, found: StoredRun | None) -> int | None:
 
 
 def is_recovering(cluster: Cluster) -> bool:
-    """Return whether the ResourceManager may have just started, and not list all applications."""
+    """Return whether the ResourceManager may have started just now, so that it does not list all
+    applications yet.
+    """
     from submit_tf_job.yarn.submission_steps import RECOVERS_S
 
     return cluster.client.cluster_info().is_recovering(RECOVERS_S) is not False
 
 
 def stored_texts(cluster: Cluster, runs: Iterable[str]) -> tuple[str, int]:
-    """Return the stored services of runs, as far as they can be read, and when YARN stored the last
-    of them, in milliseconds by the clock of HDFS.
+    """Return the stored services of runs, as far as they can be read, and the time when YARN stored
+    the newest of them, in milliseconds by the clock of HDFS.
     """
     stored = stored_services(cluster)
     found: list[str] = []
@@ -276,8 +283,8 @@ def stored_texts(cluster: Cluster, runs: Iterable[str]) -> tuple[str, int]:
 
 
 def retire(cluster: Cluster, job: str, newest: str) -> None:
-    """Delete the oldest ended runs of a job beyond `keep_runs` of the settings, after a submission
-    of `newest`; a few at most, and errors are only logged.
+    """Delete the oldest ended runs of a job that are more than the settings keep (`keep_runs`),
+    after a submission of `newest`. Delete a few runs at most, and only log errors.
     """
     stored = stored_services(cluster)
     if stored is None:
@@ -296,8 +303,9 @@ def retire(cluster: Cluster, job: str, newest: str) -> None:
 
 
 def retire_all(cluster: Cluster, *, dry_run: bool) -> tuple[str, ...]:
-    """Delete the ended runs of all jobs beyond those that are kept, and the jars of the others;
-    return the names of the deleted ones, or in a dry run of those that would be.
+    """Delete the ended runs of all jobs that are more than the settings keep, and the jars of the
+    ended runs that are kept. Return the names of the deleted runs, or in a dry run of those that
+    would be deleted.
 
     Raises:
         SubmitTFJobError: HDFS or the ResourceManager does not answer, or refuses.
@@ -324,7 +332,7 @@ def retire_all(cluster: Cluster, *, dry_run: bool) -> tuple[str, ...]:
 
 
 class _Retention:
-    """Which stored runs have ended and may be deleted; each is read once."""
+    """Decides which stored runs have ended and may be deleted; each run is read once."""
 
     def __init__(self, cluster: Cluster, stored: StoredServices) -> None:
         self._cluster, self._stored = cluster, stored
@@ -357,7 +365,7 @@ class _Retention:
         return self._ended_run(run) is not None
 
     def _ended_run(self, run: str) -> tuple[StoredRun, int] | None:
-        """Return a run that has ended, and when; None for any other."""
+        """Return a run that has ended, and when it ended; None for a run that has not."""
         if run not in self._read:
             found, self._read[run] = self._stored.read(run), None
             with suppress(NameTaken):
@@ -367,9 +375,9 @@ class _Retention:
         return self._read[run]
 
     def _is_kept(self, item: Stat, found: StoredRun, end_ms: int) -> bool:
-        """Return whether an ended run must stay: its key is not run again and it ended less than a
-        week ago, so that its stored service refuses a second run; or it is so new that a POST of it
-        may still arrive, and would run it again.
+        """Return whether an ended run must stay. It must stay if its key is not to be run again and
+        it ended less than a week ago: its stored service then refuses a second run. It must also
+        stay while it is so new that a late POST of it may still arrive, which would run it again.
         """
         from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S
 
@@ -382,9 +390,11 @@ class _Retention:
 
 
 def _newest_first(cluster: Cluster, items: Sequence[Stat]) -> Sequence[Stat]:
-    """Sort stored runs by their start; the time of a directory also shows what was removed there.
+    """Sort stored runs by the start of their applications, the newest first. The time of a run's
+    directory is not used first, because it also changes when something is removed there.
 
-    The ResourceManager has forgotten the oldest, and knows nothing of those whose POST failed.
+    The ResourceManager has forgotten the oldest runs, and knows nothing of runs whose POST failed;
+    these are sorted by the time of the directory.
     """
     tags = [f"name: {item.name}" for item in items]
     apps = cluster.client.apps(user=cluster.settings.user, tags=tags) if items else ()
@@ -395,8 +405,8 @@ def _newest_first(cluster: Cluster, items: Sequence[Stat]) -> Sequence[Stat]:
 
 
 def forget_run(cluster: Cluster, job: str, run: str) -> None:
-    """Remove the staged files of one run: its keytab, its lists, and the directory where its tasks
-    met.
+    """Remove the staged files of one run: its keytab, its lists, and the directory in which its
+    tasks found one another.
 
     Raises:
         SubmitTFJobError: HDFS responded, and the removal failed.
@@ -423,8 +433,8 @@ _NUMBERS = 4  # numbers of a key whose runs are looked for: the first, and those
 
 
 def has_run(cluster: Cluster, planned: Plan) -> bool:
-    """Return whether the first run of a plan's key is known, alive or over; False where the cluster
-    does not tell.
+    """Return whether the first run of a plan's key is known, alive or over; False if the cluster
+    cannot tell.
     """
     with suppress(SubmitTFJobError):
         return planned.run in _known_runs(cluster)
@@ -432,10 +442,11 @@ def has_run(cluster: Cluster, planned: Plan) -> bool:
 
 
 def other_job_of_key(cluster: Cluster, planned: Plan) -> str | None:
-    """Return the name of another job that a plan's key was used for, as far as its runs are stored.
+    """Return the name of another job for which a plan's key was used before, as far as that job's
+    runs are stored.
 
-    A run's name is a hash of its key. Where it may show only the beginning of its job's name, its
-    service has the whole one.
+    A run's name ends with a hash of its key. If the run's name may contain only a short form of its
+    job's name, the full name is read from the run's service.
     """
     for name in _known_runs(cluster):
         job = full_name(cluster, name)
@@ -448,8 +459,8 @@ def other_job_of_key(cluster: Cluster, planned: Plan) -> str | None:
 
 
 def is_of_content(cluster: Cluster, planned: Plan, run: str) -> bool:
-    """Return whether a run of the plan's key has the plan's job and files, by its service or its
-    record; True if neither shows it.
+    """Return whether a run of the plan's key has the same job and files as the plan, according to
+    the run's service or its record; True if neither tells.
     """
     told: object = None
     with suppress(SubmitTFJobError):

@@ -1,5 +1,5 @@
-"""Read what a run's tasks use, and the curves of its metrics: while it runs from the deciding
-task's node, after its end from the run's record, else from its collected logs.
+"""Read what a run's tasks use, and the curves of its metrics: while the run is alive from the
+deciding task's node; after its end from the run's record, or else from its collected logs.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _USAGE_EVERY_S = 15.0  # between two reads by a live view; the container writes 
 def usage_of_status(
     cluster: Cluster, status: JobStatus, addresses: dict[str, list[str]] | None = None
 ) -> UsageReport | None:
-    """Return the use and the curves of a run; None if it left none, or has none yet.
+    """Return the use and the curves of a run; None if the run has none (yet).
 
-    While it runs this is one request to the node of its deciding task, after its end one to its
-    record; a record without it costs more.
+    While the run is alive this takes one request, to the node of its deciding task; after its end
+    also one, to its record. If the record lacks the use, more requests are needed.
 
     Args:
         cluster: The run's cluster.
         status: A status of the run, which has a report.
-        addresses: The nodes' web addresses by host, which are kept there for the next call; None
-            to ask the ResourceManager.
+        addresses: The nodes' web addresses by host; addresses that are found are added for the next
+            call. None to ask the ResourceManager each time.
 
     Example:
         >>> usage = usage_of_status(cluster, read_status(cluster, ref))
@@ -52,8 +52,8 @@ def usage_of_status(
 
 
 class UsageLooks:
-    """Reads the use and the curves of a run that is watched, every 15 s at most, each time by one
-    request.
+    """Reads the use and the curves of a run while it is watched, at most every 15 s, each time by
+    one request.
 
     Args:
         cluster: The run's cluster.
@@ -66,8 +66,8 @@ class UsageLooks:
         self._addresses: dict[str, list[str]] = {}
 
     def of(self, status: JobStatus) -> UsageReport | None:
-        """Return the use and the curves of a run as read last; after an error these are the former
-        ones.
+        """Return the use and the curves of a run as they were read last; after an error these are
+        the values read before it.
         """
         if status.run != self._run:
             self._run, self._last, self._read_at = status.run, None, float("-inf")
@@ -79,7 +79,7 @@ class UsageLooks:
 
 
 def lost_its_use(status: JobStatus) -> bool:
-    """Return whether the deciding task of a run that is over could not write its use beside the
+    """Return whether the deciding task of a run that is over could not write the use beside the
     run's record, because the run was stopped or killed.
     """
     report = status.report
@@ -87,7 +87,7 @@ def lost_its_use(status: JobStatus) -> bool:
 
 
 def keep_usage(cluster: Cluster, status: JobStatus) -> None:
-    """Write the use and the curves of a run beside its record, if it has lost them."""
+    """Write the use and the curves of a run beside its record, if the deciding task could not."""
     if lost_its_use(status) and run_records.usage_of(cluster, status.run) is None:
         from submit_tf_job.usage_report import UsageReport
 
@@ -100,8 +100,8 @@ def keep_usage(cluster: Cluster, status: JobStatus) -> None:
 
 
 def _left_by_tasks(cluster: Cluster, status: JobStatus, addresses: dict[str, list[str]]) -> bytes:
-    """Return the content of the file: of a run that is over from its collected logs, else from the
-    node that has it; b"" if none has it, or YARN has forgotten the run.
+    """Return the content of the file of use: for a run that is over from its collected logs, else
+    from the node that has the file; b"" if no source has it, or YARN has forgotten the run.
     """
     app = status.app
     if app is None:
@@ -124,7 +124,9 @@ def _in_logs(cluster: Cluster, app: AppReport) -> bytes:
 
 
 def _on_node(cluster: Cluster, status: JobStatus, addresses: dict[str, list[str]]) -> bytes:
-    """Return the file from the node of the deciding task's container; b"" if it is not known."""
+    """Return the file of use from the node of the deciding task's container; b"" if that container
+    or its node is not known.
+    """
     report, nodes = status.report, cluster.nodes
     deciding = (report and report.deciding) or status.deciding_task
     places = [(one.bare_host, one.id) for one in status.containers if one.instance == deciding]

@@ -1,4 +1,6 @@
-"""Read where the Python processes of a running job stand: their stacks."""
+"""Read the stacks of the Python processes of a running job: which code each process executes
+now.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ from submit_tf_job.operations.stop import THREAD_DUMP, deciding_container
 
 @dataclass(frozen=True)
 class TaskStacks:
-    """Where the processes of one task stand.
+    """Which code the processes of one task execute.
 
     Attributes:
         task: The task.
         host: Its node.
-        where: The innermost frame of the program's own code, or why it is not known.
+        where: The innermost frame of the program's own code, or why that frame is not known.
         text: The stacks of all threads of its Python processes, as Python's faulthandler writes
-            them; the task's log has it whole (`stacks.txt`).
+            them; the full text is in the task's log (`stacks.txt`).
     """
 
     task: str
@@ -35,14 +37,14 @@ class TaskStacks:
 
 @dataclass(frozen=True)
 class JobStacks:
-    """Where the processes of a job's tasks stood.
+    """Which code the processes of a job's tasks executed when the stacks were taken.
 
     Attributes:
         ref: The run.
-        at_ms: When they were taken.
-        differs: The task whose stack differs from those of the others that train; None without
-            one.
-        tasks: The tasks; the one that differs first.
+        at_ms: When the stacks were taken, in milliseconds since 1970.
+        differs: The task whose stack differs from the stacks of all other tasks that train; None if
+            there is no such task.
+        tasks: The tasks; the task that differs is first.
     """
 
     ref: JobRef
@@ -54,8 +56,8 @@ class JobStacks:
 def take_stacks(cluster: Cluster, job: str | JobRef, task: str | None = None) -> JobStacks:
     """Have the Python processes of a running job write their stacks, and return them.
 
-    The deciding task gets SIGQUIT through the ResourceManager, and asks all others; what it has
-    collected is read from its node.
+    The deciding task gets SIGQUIT through the ResourceManager, asks all other tasks for their
+    stacks, and collects them; the result is read from the deciding task's node.
 
     Args:
         job: The job.
@@ -65,7 +67,7 @@ def take_stacks(cluster: Cluster, job: str | JobRef, task: str | None = None) ->
         NoSuchJob: The job does not exist.
         UsageError: No such task runs.
         Refused: The job's commands do not run, or Hadoop is older than 3.3 (YARN-8693).
-        DeadlinePassed: The deciding task has not written them within a minute.
+        DeadlinePassed: The deciding task has not written the stacks within a minute.
     """
     ref = find(cluster, job)
     reader = StatusReader(cluster, ref)

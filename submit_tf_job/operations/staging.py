@@ -1,5 +1,5 @@
-"""Upload a job's files and keytab to HDFS before the POST, remove them with the job, remove unused
-ones.
+"""Upload a job's files and keytab to HDFS before the POST, remove them with the job, and remove
+staged files that no job uses.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def check_keytab(planned: Plan, settings: Settings, *, for_caller: bool) -> None
         for_caller: As for `open_named`.
 
     Raises:
-        JobSpecError: It does not exist, cannot be read, is readable for every user, or belongs to
-            another principal.
+        JobSpecError: The keytab does not exist, cannot be read, is readable for every user, or
+            belongs to another principal.
     """
     kerberos = planned.job.kerberos
     if kerberos is None or kerberos.secret is not None or not kerberos.keytab.startswith("hdfs://"):
@@ -90,8 +90,8 @@ def _trouble_on_hdfs(kerberos: Kerberos, settings: Settings, for_caller: bool) -
 
 
 def stage_keytab(planned: Plan, settings: Settings) -> list[str]:
-    """Upload a keytab of this host to the directory where YARN reads it; return that directory if
-    the keytab is new.
+    """Upload a keytab of this host to the directory where YARN reads it. Return that directory if
+    the keytab was not there before.
 
     Raises:
         AuthError: The directory cannot be written, or belongs to another user.
@@ -113,7 +113,7 @@ def stage_lists(planned: Plan, settings: Settings, lists: Mapping[str, bytes]) -
     """Write the lists of sharded inputs (`DataCheck.lists`); return their directory.
 
     Raises:
-        SubmitTFJobError: It cannot be written.
+        SubmitTFJobError: The directory cannot be written.
     """
     if not lists:
         return []
@@ -125,8 +125,8 @@ def stage_lists(planned: Plan, settings: Settings, lists: Mapping[str, bytes]) -
 
 
 def stage_files(planned: Plan, settings: Settings, told: Callable[[Sent], None]) -> list[str]:
-    """Upload the files that do not exist yet, and return their directories, except those that all
-    jobs share.
+    """Upload the files that do not exist yet. Return their directories, except the directories that
+    all jobs share.
 
     Raises:
         AuthError: The directory cannot be written, or belongs to another user.
@@ -193,8 +193,8 @@ def forget_staged(planned: Plan, settings: Settings, directories: Iterable[str])
 
 
 def forget_others(planned: Plan, settings: Settings, directories: Collection[str]) -> None:
-    """Remove the staged files of earlier runs of the job, except for these directories, which this
-    run uses; ignore errors.
+    """Remove the staged files of earlier runs of the job, except for the given directories, which
+    this run uses; ignore errors.
     """
     from submit_tf_job.storage.staging import forget_earlier
 
@@ -204,13 +204,13 @@ def forget_others(planned: Plan, settings: Settings, directories: Collection[str
 
 
 def forget_files(name: str, settings: Settings, services: str, posted_ms: int) -> None:
-    """Remove the staged files of a job without runs, except those that a submission may be about to
+    """Remove the staged files of a job without runs, except files that a submission may be about to
     use.
 
     Args:
         name: The job's name.
         settings: The settings.
-        services: The text of its deleted services, which names their files.
+        services: The text of the job's deleted services, which contains the paths of their files.
         posted_ms: When YARN stored the last one of them.
 
     Raises:
@@ -243,9 +243,9 @@ class Sweep:
 
     Attributes:
         root: The staging directory.
-        removed: Jobs whose files were removed, or would be in a dry run.
+        removed: Jobs whose files were removed, or in a dry run would be removed.
         kept: Jobs whose files are old enough but kept, because the job is alive.
-        runs: Ended runs beyond `keep_runs` that were deleted, or would be in a dry run.
+        runs: Ended runs beyond `keep_runs` that were deleted, or in a dry run would be deleted.
     """
 
     root: str
@@ -260,8 +260,8 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
     jobs beyond `keep_runs`.
 
     Args:
-        older_than: Minimum time since the job's last submission: YARN has no record yet of a job
-            that is being submitted.
+        older_than: Minimum time since the job's last submission. It protects a job that is being
+            submitted at this moment: YARN has no record of such a job yet.
         dry_run: Remove nothing.
 
     Raises:

@@ -1,4 +1,6 @@
-"""Stop a job: YARN kills it, at a graceful stop after its tasks have saved and ended."""
+"""Stop a job. YARN kills it; at a graceful stop it does so only after the tasks have saved and
+ended.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +59,8 @@ def stop(
 
     Raises:
         UsageError: `grace_s` is negative.
-        Refused: With `grace_s`: its tasks cannot be asked to save (the deciding task is
-            not known, or Hadoop is too old).
+        Refused: With `grace_s`: the job's tasks cannot be asked to save, because the deciding
+            task's container is not known, or Hadoop is too old.
         DeadlinePassed: YARN reports the end of the job, but its containers are still alive.
     """
     if grace_s is not None and grace_s < 0:
@@ -139,7 +141,8 @@ def release(cluster: Cluster, job: str | JobRef) -> JobStatus:
     ended for YARN.
 
     The deciding task gets SIGTERM through the ResourceManager, as in a graceful stop, and ends the
-    job as it would have without the hold. Before Hadoop 3.3 YARN stops it.
+    job as it would have done without the hold. Before Hadoop 3.3, which cannot send signals, the
+    job is stopped by YARN instead.
 
     Raises:
         Refused: No container of the job is held.
@@ -165,8 +168,8 @@ def release(cluster: Cluster, job: str | JobRef) -> JobStatus:
 
 
 def _end_of_held_job(cluster: Cluster, ref: JobRef) -> str:
-    """Return what YARN is told as the reason for the end of a job that has failed already, so that
-    `list`, which has no more than YARN's words, shows it as failed; "" for every other job.
+    """Return the reason to give YARN for the end of a job that has already failed and is held, so
+    that `list`, which knows only what YARN says, shows the job as failed; "" for every other job.
     """
     try:
         return OVER + "failed" if read_status(cluster, ref, detail=True).held else ""
@@ -183,7 +186,9 @@ def _has_ended(cluster: Cluster, ref: JobRef) -> bool:
 
 
 def _end_as_stated(cluster: Cluster, ref: JobRef, on_wait: Callable[[str], None]) -> None:
-    """Give the tasks `stop_grace` of the job spec to save; say so where that is not possible."""
+    """Give the tasks the time to save that the job spec states (`stop_grace`). If that is not
+    possible, tell the user so.
+    """
     client = cluster.client
     try:
         service = client.get_service(ref.run, deadline=client.deadline(_LOOK_S))
@@ -201,11 +206,12 @@ def _end_as_stated(cluster: Cluster, ref: JobRef, on_wait: Callable[[str], None]
 def _end_gracefully(
     cluster: Cluster, ref: JobRef, grace_s: float, on_wait: Callable[[str], None]
 ) -> None:
-    """Have all tasks of a job that train or evaluate save and end; return when they have.
+    """Have all tasks of a job that train or evaluate save their state and end; return when all of
+    them have ended.
 
     The deciding task gets SIGTERM through the ResourceManager, so that neither its network nor its
-    node has to be reachable from here; it tells the others. Parameter servers and sidecars continue
-    until YARN stops them. Returns at once for a job whose commands do not run.
+    node has to be reachable from this machine; it tells the other tasks. Parameter servers and
+    sidecars continue until YARN stops them. Returns at once for a job whose commands do not run.
 
     Args:
         grace_s: Return after this many seconds at the latest.

@@ -1,7 +1,8 @@
 """YARN's own copies of a user's services on HDFS: `~/.yarn/services/RUN/RUN.json` (CoreFileSystem).
 
 The services API returns a service's properties only while its ApplicationMaster runs
-(hadoop-facts.md#properties-of-a-service); the copies have them until the run is deleted.
+(hadoop-facts.md#properties-of-a-service); the copies on HDFS have the properties until the run is
+deleted.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class StoredServices(NamedTuple):
     """The stored copies of one user's services.
 
     Attributes:
-        open: Opens the file system of YARN's copies; called when one is needed.
+        open: Opens the file system of YARN's copies; called when a copy is needed.
     """
 
     open: Callable[[], Storage]
@@ -37,7 +38,7 @@ class StoredServices(NamedTuple):
         """Return the directory of each stored service, the last changed first.
 
         Raises:
-            SubmitTFJobError: They cannot be read.
+            SubmitTFJobError: The directories cannot be read.
         """
         from submit_tf_job.storage import NoSuchPath
 
@@ -52,15 +53,15 @@ class StoredServices(NamedTuple):
         """Return the names of all stored services.
 
         Raises:
-            SubmitTFJobError: They cannot be read.
+            SubmitTFJobError: The names cannot be read.
         """
         return frozenset(item.name for item in self.listed())
 
     def read(self, run: str) -> StoredRun | None:
-        """Return the stored copy of one run, None if there is none.
+        """Return the stored copy of one run's service; None if there is no copy.
 
         Raises:
-            SubmitTFJobError: It cannot be read.
+            SubmitTFJobError: The copy cannot be read.
         """
         from submit_tf_job.storage import NoSuchPath
         from submit_tf_job.yarn.submission_steps import StoredRun
@@ -85,7 +86,8 @@ class StoredServices(NamedTuple):
         """Return the stored service of a run.
 
         Raises:
-            SubmitTFJobError: It does not exist, cannot be read, or is being written.
+            SubmitTFJobError: The stored service does not exist, cannot be read, or is being
+                written.
         """
         storage = self.open()
         path = self._copy_path(storage, run)
@@ -95,17 +97,20 @@ class StoredServices(NamedTuple):
         return content
 
     def written_ms(self, run: str) -> int:
-        """Return when YARN wrote the stored service of a run; raises as `content`."""
+        """Return when YARN wrote the stored service of a run; raises the same errors as
+        `content`.
+        """
         storage = self.open()
         return storage.stat(self._copy_path(storage, run)).modified_ms
 
     def properties(self, run: str) -> dict[str, str]:
-        """Return the properties of a stored service; raises as `content`."""
+        """Return the properties of a stored service; raises the same errors as `content`."""
         return properties_of(self.content(run))
 
     def deciding_task(self, run: str, app_id: str) -> str | None:
-        """Return the deciding task of the job that a stored service describes; None if the service
-        is of another tool, or of another application; raises as `content`.
+        """Return the deciding task of the job that a stored service describes; None if another tool
+        made the service, or it now belongs to another application. Raises the same errors as
+        `content`.
         """
         content = self.content(run)
         if content.get("id") != app_id:
@@ -113,11 +118,11 @@ class StoredServices(NamedTuple):
         return properties_of(content).get(service_properties.DECIDING)
 
     def remove_jars(self, run: str) -> None:
-        """Remove the libraries of the ApplicationMaster of a run that has ended: 0.6 MB, or on a
-        cluster without a tarball of them more than 100 MB.
+        """Remove the ApplicationMaster's libraries that YARN stored for a run that has ended: 0.6
+        MB; on a cluster where they are not provided as a tarball, more than 100 MB.
 
         Raises:
-            SubmitTFJobError: They cannot be removed.
+            SubmitTFJobError: The libraries cannot be removed.
         """
         from submit_tf_job.storage import NoSuchPath
 
@@ -159,7 +164,7 @@ def properties_of(service: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _parse_copy(content: bytes) -> Mapping[str, Any]:
-    """Return the JSON object of a copy; an empty one if it is cut off."""
+    """Return the JSON object in a copy; an empty object if the copy is cut off."""
     try:
         found = json.loads(content)
     except ValueError:

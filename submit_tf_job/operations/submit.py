@@ -54,8 +54,9 @@ class Submission:
         ref: The job, with its run and application.
         adopted: Whether the run existed already, from an earlier identical submission.
         plan: The run's plan.
-        warnings: What the cluster did not do as the job spec says, though the job runs.
-        after: The run of the same key that had ended before; "" if there was none.
+        warnings: What the cluster does differently from what the job spec says, though the job
+            runs.
+        after: The earlier run of the same key, which has ended; "" if there was none.
     """
 
     ref: JobRef
@@ -86,11 +87,13 @@ def load_job(
         name: Another name for the job.
         text: The content, if it was read already (standard input).
         base: The directory for `files` of `text`; default: the working directory.
-        host_files: Whether `text` may name files of this host; False for another user's text, whose
-            reading has bounds (`jobspec.price`).
+        host_files: Whether `text` may name files of this host; False for the text of another user,
+            for which the work of reading is limited (`jobspec.price`).
         uploads: The directory of the files that were sent with `text`, which it may name.
-        has_ended: Returns whether nothing waits any more for the reading of another user's text.
-        dialect: The file's format, "jobspec" for none of other systems; None to recognise it.
+        has_ended: Returns whether the client that sent the text has left, so that the reading can
+            stop; for another user's text.
+        dialect: The file's format; "jobspec" for a job spec of this package; None to recognise the
+            format.
 
     Raises:
         JobSpecError: Every problem of the file at once.
@@ -154,7 +157,7 @@ def convert(
     Args:
         content: The file, or the words of a command line.
         settings: The settings, with the site's defaults for jobs.
-        source: Its name in messages.
+        source: The name of the file or command line in messages.
         base: The directory of relative `files`.
         dialect: The name of the format; None to recognise it.
         overrides: `path=value` texts, as for `--set`.
@@ -199,14 +202,14 @@ def make_plan(
     Args:
         key: As for `plan`.
         again: As for `plan`.
-        lifetime: Whether the job is not followed: without a lifetime it then gets that of the
-            settings (`detached_lifetime`), because nothing on the cluster ends a job whose
-            ApplicationMaster never gets a container (docs/internals/endings.md). The key does not
-            depend on it.
+        lifetime: Whether to give a job without a lifetime the lifetime of the settings
+            (`detached_lifetime`). This is for a job that nobody follows: nothing on the cluster
+            ends a job whose ApplicationMaster never gets a container (docs/internals/endings.md).
+            The key does not depend on that lifetime.
 
     Raises:
         JobSpecError: YARN or a NodeManager would refuse the job.
-        Refused: This Hadoop could not read the service again.
+        Refused: This version of Hadoop could not read the stored service again.
     """
     from submit_tf_job.plan import plan
     from submit_tf_job.plan.check import check_old_hadoop
@@ -232,14 +235,14 @@ def submit(
 ) -> Submission:
     """Submit a plan exactly once, even if a response is lost, and return its run.
 
-    If a run of the same key is alive, it is returned. If one has ended, the plan's `again` decides
-    whether the key is run again, as a run with the next number.
+    If a run of the same key is alive, that run is returned. If a run of the key has ended, the
+    plan's `again` decides whether the key is run again, as a run with the next number.
 
     Args:
         planned: The plan of the key's first run (number 0).
         cluster: The cluster.
         on_upload: Called with the progress of the upload, from any thread, one call at a time.
-        on_wait: Called with one line when it has to wait.
+        on_wait: Called with one line when the submission has to wait.
 
     Returns:
         The run, new or adopted.
@@ -247,7 +250,7 @@ def submit(
     Raises:
         JobSpecError: An input or output does not exist, or cannot be read or written.
         NameTaken: Another run of the job, with another key, is alive.
-        KeyReused: The plan's given key was used before, for other settings or files.
+        KeyReused: The key that the caller gave was used before, for other settings or files.
         Refused: The cluster refuses the job.
         ClusterUnavailable: The cluster failed, and the job may or may not run; the same call again
             determines it.
@@ -312,7 +315,9 @@ def submit(
 
 
 def _with_other_name(cluster: Cluster, planned: Plan, error: NameTaken) -> NameTaken:
-    """Return the error with a name that says how the job differs from the run that is alive."""
+    """Return the error with a hint that suggests another name, which says how the job differs from
+    the run that is alive.
+    """
     from submit_tf_job.operations.run_differences import differences, name_of_differences
 
     record = None
@@ -349,8 +354,8 @@ def stage(planned: Plan, settings: Settings) -> None:
 def _keyed_submission(
     planned: Plan, cluster: Cluster, preparation: _Preparation
 ) -> KeyedSubmission:
-    """Return what `exactly_once.submit` needs. Records of runs are read only for a key that is not
-    always run again.
+    """Return what `exactly_once.submit` needs. The records of runs are read only for a key that is
+    not always run again.
     """
     from submit_tf_job.yarn.exactly_once import KeyedSubmission
 
@@ -439,14 +444,17 @@ def _key_reused(ref: JobRef) -> KeyReused:
 
 
 def _several_runs_warning(job: str, ref: JobRef, others: tuple[str, ...]) -> str:
-    """Return the warning about several live runs of a job: a client died as it submitted one."""
+    """Return the warning about several live runs of a job: a client died while it submitted one of
+    them.
+    """
     runs = ", ".join([ref.run, *others])
     return f"{len(others) + 1} runs of {job} are live: {runs}; stop one: submit_tf_job stop RUN"
 
 
 def _for_version(planned: Plan, cluster: Cluster) -> Plan:
-    """Return the plan for this Hadoop, if it can run the job. Its request is the first one: where
-    no ResourceManager answers, `submit` gives up after `timeouts.failover`, not `timeouts.submit`.
+    """Return the plan for the cluster's version of Hadoop, if that version can run the job. The
+    request for the version is the first of a submission: if no ResourceManager answers it, `submit`
+    gives up after `timeouts.failover`, not after `timeouts.submit`.
     """
     from submit_tf_job.plan.check import check_old_hadoop, check_version
 

@@ -1,5 +1,5 @@
-"""Before the POST, check whether a job's inputs and outputs are there, and whether its containers
-fit the nodes and the queue.
+"""Checks before the POST: whether a job's inputs and outputs exist, and whether its containers fit
+the nodes and the queue.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _MOST_LISTED = 100_000  # files and directories for one input of a gateway's cal
 
 
 def check_capacity(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
-    """Check whether the nodes run the images of a job, and whether all its containers fit at once.
+    """Check whether the nodes can run the images of a job, and whether all its containers fit on
+    the cluster at the same time.
 
     Sends at most one request for the nodes, and one for the queues if the job names one. A cluster
     that does not answer is not an error.
@@ -47,8 +48,8 @@ def check_capacity(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
         What may keep the job from starting, or from running in its image.
 
     Raises:
-        JobSpecError: No node runs images, and the job requires its own (`image_policy`).
-        Refused: It can never start, and `capacity_check` of the settings is `refuse`.
+        JobSpecError: No node runs images, and the job requires its image (`image_policy`).
+        Refused: The job can never start, and `capacity_check` of the settings is `refuse`.
     """
     from submit_tf_job.yarn.inspection import Scheduler
 
@@ -72,7 +73,7 @@ def check_capacity(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
 def _limits_of_queue(
     planned: Plan, cluster: Cluster, scheduler: Scheduler | None
 ) -> tuple[str, ...]:
-    """Return the warnings about the job's queue: that it shortens the job's lifetime, or never
+    """Return the warnings about the job's queue: the queue shortens the job's lifetime, or it never
     allocates a container of the job's size.
 
     Raises:
@@ -94,7 +95,7 @@ def _limits_of_queue(
 
 
 def _why_no_room(planned: Plan, cluster: Cluster, nodes: Nodes, scheduler: Scheduler | None) -> str:
-    """Return why the job cannot start now; "" if nothing is known to be in its way.
+    """Return why the job cannot start now; "" if no obstacle is known.
 
     Sends no request for a job of one task without a node label.
     """
@@ -118,10 +119,10 @@ def _why_no_room(planned: Plan, cluster: Cluster, nodes: Nodes, scheduler: Sched
 
 
 def _nodes_without_images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
-    """Return which nodes run no images, if the job needs one; "" if none is known.
+    """Return which nodes run no images, if the job needs an image; "" if no such node is known.
 
-    Sends one or two requests for properties of a NodeManager; if this one runs no images, as many
-    to each of some other nodes.
+    Sends one or two requests for the properties of a NodeManager; if that node runs no images, the
+    same requests to some other nodes.
     """
     from submit_tf_job.diagnose.capacity import ways_out, why_no_images
     from submit_tf_job.jobspec.job import ImagePolicy
@@ -178,16 +179,18 @@ _NOT_FROM_HERE = (
 
 
 def open_named(settings: Settings, uri: str, *, for_caller: bool) -> Storage | None:
-    """Open the storage of a URI that a job spec names. Whatever opens one does so here.
+    """Open the storage of a URI that a job spec names. All code that opens such a URI calls this
+    function.
 
     Args:
         settings: The user, and the address of HDFS.
         uri: The URI.
-        for_caller: Whether a caller of a gateway wrote the job spec. This host reaches addresses
-            that the caller does not, and opens object stores with its own credentials.
+        for_caller: Whether a caller of a gateway wrote the job spec. The gateway's host can reach
+            addresses that the caller cannot reach, and it opens object stores with its own
+            credentials.
 
     Returns:
-        None for a caller's URI that is not on the cluster's own HDFS.
+        The storage; None if a caller of a gateway names a URI outside the cluster's own HDFS.
     """
     from submit_tf_job.storage import is_own_hdfs
 
@@ -201,7 +204,7 @@ def check_client_config(job: Job, settings: Settings) -> None:
     the ResourceManager opens it.
 
     Raises:
-        JobSpecError: It is elsewhere.
+        JobSpecError: The `docker_client_config` is outside the cluster's own HDFS.
     """
     from submit_tf_job.storage import is_own_hdfs
 
@@ -217,9 +220,10 @@ class DataCheck:
     Args:
         job: The job.
         settings: The user, and the address of HDFS.
-        here: Whether its tasks run on this machine, so that `file://` means the same there.
-        for_caller: Whether a caller of a gateway wrote the job. Then only the cluster's own HDFS is
-            checked, as that caller (`open_named`).
+        here: Whether the job's tasks run on this machine, so that `file://` means the same for
+            them.
+        for_caller: Whether a caller of a gateway wrote the job. Then only URIs on the cluster's own
+            HDFS are checked, with the rights of that caller (`open_named`).
 
     Attributes:
         lists: The URIs of each sharded input's files, one per line; filled by the check.
@@ -232,7 +236,7 @@ class DataCheck:
     lists: dict[str, bytes] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Check all inputs, outputs and files of HDFS.
+        """Check all inputs and outputs, and the job's files on HDFS.
 
         Raises:
             JobSpecError: An input, output or file does not exist, cannot be read or written, or
@@ -256,7 +260,7 @@ class DataCheck:
             raise JobSpecError(problems)
 
     def _storage_of_uri(self, uri: str) -> Storage | None:
-        """Open the storage of a URI; None for one that only the tasks can reach."""
+        """Open the storage of a URI; return None for a URI that only the tasks can reach."""
         if uri.startswith("file:") and not self.here:
             return None
         return open_named(self.settings, uri, for_caller=self.for_caller)
@@ -268,10 +272,11 @@ class DataCheck:
         check: Callable[[Storage | None], list[Problem]],
         hint: str = _NOT_FROM_HERE,
     ) -> list[Problem]:
-        """Return the problems of what is at a URI; an error is one at this path of the job spec.
+        """Return the problems that `check` finds at a URI. An error is returned as a problem at
+        this path of the job spec.
 
         Raises:
-            ClusterUnavailable: Its file system cannot be reached from this machine.
+            ClusterUnavailable: The URI's file system cannot be reached from this machine.
         """
         try:
             return check(self._storage_of_uri(uri))
@@ -285,7 +290,7 @@ class DataCheck:
     # --- files of HDFS ---
 
     def _remote_files(self) -> list[RemoteFile]:
-        """Return each file of HDFS once, even if several roles share it."""
+        """Return the job's files on HDFS, each file once, even if several roles share it."""
         files = [file for role in self.job.roles.values() for file in role.remote_files]
         return list({(file.uri, file.at): file for file in files}.values())
 
@@ -343,9 +348,9 @@ class DataCheck:
         return []
 
     def _check_readable(self, storage: Storage, found: Stat) -> None:
-        """Raise an error if the user may not list this directory.
+        """Raise an error if the user may not list this directory or read this file.
 
-        A file's permission shows when it is opened.
+        A file is opened for that, because HDFS checks the permission to read it only then.
         """
         if found.is_dir:
             storage.list_dir(found.path)
@@ -392,8 +397,8 @@ class DataCheck:
         return [self.job.problem(path, f"{target} is there already; {what}")]
 
     def _check_writable(self, output: Output, storage: Storage) -> list[Problem]:
-        """Check that an output is writable, by creating a directory at its location and removing
-        it: modes do not show ACLs, groups, quotas and superusers.
+        """Check that an output can be written, by creating and removing a directory at its
+        location: permission bits alone do not show ACLs, groups, quotas and superusers.
         """
         import secrets
 

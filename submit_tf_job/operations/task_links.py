@@ -1,4 +1,4 @@
-"""The links to what tasks serve under their `ports`; pure functions of a job's status."""
+"""The links to the pages that tasks serve on their `ports`; pure functions of a job's status."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Link:
         name: Its name in the job spec's `ports`.
         host, port: The address of the task's server.
         url: The address for a browser.
-        via: The node that can reach the address if it is in a Docker network of that node; None
-            for an address of the node itself.
+        via: The node from which the address can be reached, if the address is in a Docker network
+            of that node; None for an address of the node itself.
     """
 
     task: str
@@ -61,8 +61,8 @@ class _Endpoint(NamedTuple):
 def links_of(seen: JobStatus) -> tuple[Link, ...]:
     """Return the links to the tasks' `ports` that are known already.
 
-    The bootstrap of each task reports its ports. For tasks whose bootstrap has not reported, the
-    container's record is used.
+    The bootstrap of each task reports its ports. For a task whose bootstrap has not reported yet,
+    the record of the container is used.
     """
     if seen.app is not None and seen.app.ended:
         return ()
@@ -82,7 +82,9 @@ def links_of(seen: JobStatus) -> tuple[Link, ...]:
 def _yarn_endpoints(
     components: Iterable[ObservedComponent],
 ) -> Iterator[tuple[str, _Endpoint, dict[str, int]]]:
-    """Return the tasks with their ports by name; 0 if only the bootstrap reports the number."""
+    """Return the tasks with their ports by name; a port is 0 if only the bootstrap reports its
+    number.
+    """
     for component in components:
         ports = dict(_parse_ports(component.properties.get(service_properties.PORTS, "")))
         for container in sorted(component.containers, key=lambda one: one.launch_time_ms or 0):
@@ -92,8 +94,8 @@ def _yarn_endpoints(
 
 
 def _endpoint_of(component: ObservedComponent, container: ObservedContainer) -> _Endpoint:
-    """Return a task's address, with host "" if none is known. On the host network this is its
-    node's name, which users recognise, instead of the container's address.
+    """Return a task's address; its host is "" if no address is known. On the host network the host
+    is the name of the task's node, which users recognise, instead of the container's IP address.
     """
     if component.env.get(NETWORK_ENV, "host") == "host":
         return _Endpoint(container.bare_host or container.ip or "")

@@ -1,5 +1,5 @@
-"""The parts of a run in order of time: waited, containers, files, each training, what was saved and
-stored, logs; a pure function of its status.
+"""The parts of a run in order of time (waiting, containers, files, each training, saving, storing,
+logs); a pure function of the run's status.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class TimelinePart:
     """One part of a run.
 
     Attributes:
-        part: What it is: `waited`, `containers`, `files`, `prepared`, `trained`, `lost` (a training
-            that all tasks began again), `saved`, `stored`, `ended` or `logs`.
-        sentence: The same for people.
+        part: The kind of the part: `waited`, `containers`, `files`, `prepared`, `trained`, `lost`
+            (a training after which all tasks started again), `saved`, `stored`, `ended` or `logs`.
+        sentence: The same as a sentence for people.
         from_ms: When it began, in milliseconds since 1970.
-        until_ms: When it ended, likewise; None while it lasts.
+        until_ms: When it ended, likewise; None while the part has not ended.
     """
 
     part: str
@@ -40,8 +40,9 @@ class TimelinePart:
 def timeline_of(seen: JobStatus) -> tuple[TimelinePart, ...]:
     """Return the parts of a run that are known, in order of time; () before YARN has accepted it.
 
-    The moments are of several clocks: YARN's for its own, the deciding task's for the rest. No part
-    begins before the one that precedes it.
+    The times come from several clocks: for YARN's own events from YARN's clock, for all other
+    events from the deciding task's clock. So that the parts stay in order, no part begins before
+    the part that precedes it.
     """
     parts: list[TimelinePart] = []
     for part in sorted(_all_parts(seen), key=lambda one: one.from_ms):
@@ -87,7 +88,9 @@ def _own_moments(report: JobReport) -> Iterator[int]:
 
 
 def _first_start(report: JobReport, begun_ms: int) -> Iterator[TimelinePart]:
-    """Yield the parts of the first start; a later one is in the training that it follows."""
+    """Yield the parts of the first start. The start of a later generation has no parts: its time
+    belongs to the training.
+    """
     start = report.start
     if start is None or report.generation:
         here_ms = _in_ms(report.started_at) if report.started_at else begun_ms
@@ -116,7 +119,9 @@ def _ended_words(one: Generation) -> str:
 
 
 def _last_training(report: JobReport, finished_ms: int | None) -> Iterator[TimelinePart]:
-    """Yield the training that lasts, or was the last, and what came after it."""
+    """Yield the current training, or the last one if the run is over, and the parts that came after
+    it.
+    """
     start_at = report.start.at if report.start else report.started_at
     if start_at is None or report.state in ("waiting", "preparing"):
         return

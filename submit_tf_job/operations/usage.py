@@ -1,5 +1,5 @@
-"""What a job used of what it asked for, what the ResourceManager charges for it, and what to ask
-for next time; and the account of a team.
+"""What a job used compared with what it asked for, what the ResourceManager charges for it, and
+what to ask for next time; and the sum of the charges for a team.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ _STEP_MIB = 1024  # yarn.scheduler.minimum-allocation-mb, whose multiples YARN g
 
 @dataclass(frozen=True)
 class JobUse:
-    """What a run uses, or used.
+    """What a run uses, or used if it is over.
 
     Attributes:
         elapsed_s: Seconds from its submission to its end, or until now.
-        asked: What each role asks for; empty where that cannot be read.
-        charge: What the ResourceManager has counted until now, with the ApplicationMaster; None if
-            it has forgotten the run.
-        used: What its tasks reported; None if there is nothing (yet), or it is another user's job.
+        asked: What each role asks for; empty if the request cannot be read.
+        charge: What the ResourceManager has counted until now, including the ApplicationMaster;
+            None if it has forgotten the run.
+        used: What the run's tasks reported; None if they have not reported (yet), or if another
+            user owns the job.
         advice: What to ask for next time; empty before a fifth of the run has passed.
     """
 
@@ -65,7 +66,7 @@ class JobUse:
 
 
 def usage_of(cluster: Cluster, job: str | JobRef) -> JobUse:
-    """Return what a job's newest run, or a run, uses and asked for, with advice.
+    """Return what a run, or a job's newest run, uses and asked for, with advice.
 
     Args:
         cluster: The cluster.
@@ -124,8 +125,8 @@ def _asked_in_record(cluster: Cluster, run: str) -> Mapping[str, Asked]:
 
 
 def says_something(status: JobStatus) -> bool:
-    """Return whether a run shows what the job needs: it has succeeded, or a fifth of the training,
-    or of its lifetime, has passed.
+    """Return whether a run has lasted long enough to show what the job needs: it has succeeded, or
+    a fifth of its training or of its lifetime has passed.
     """
     report, app = status.report, status.app
     if status.state is JobState.SUCCEEDED:
@@ -145,7 +146,7 @@ def says_something(status: JobStatus) -> bool:
 
 
 def step_mib(cluster: Cluster) -> int:
-    """Return the amount of memory whose multiples the cluster gives."""
+    """Return the step of memory in MiB: the cluster gives only multiples of this amount."""
     conf = cluster.settings.hadoop_conf
     with suppress(SubmitTFJobError, ValueError):
         if conf is not None:
@@ -167,9 +168,9 @@ def advice(
 
     Args:
         asked: What each role asked for.
-        used: What it used.
-        step: The amount of memory, in MiB, whose multiples the cluster gives.
-        floor: Role → MiB that a retry with more memory had to ask for.
+        used: What each role used.
+        step: The step of memory in MiB: the cluster gives only multiples of this amount.
+        floor: For each role the MiB that `retries.memory` had to ask for; the advice is not lower.
     """
     found = []
     for role in sorted(asked.keys() & used.keys()):
@@ -226,8 +227,8 @@ def gib(size: float) -> str:
 
 
 def waste(use: JobUse) -> str:
-    """Return a sentence about a role that used less than a quarter of its memory for over ten
-    minutes; "" if there is none.
+    """Return a sentence about a role that used less than a quarter of its memory for more than ten
+    minutes; "" if there is no such role.
     """
     roles = use.used.roles if use.used else {}
     for role, asked in use.asked.items():
@@ -245,8 +246,8 @@ def waste(use: JobUse) -> str:
 
 
 def summary(use: JobUse) -> str:
-    """Return one line: for each role the most memory, and the mean of CPU and GPUs; "" if nothing
-    is known.
+    """Return one line with the largest use of memory and the mean use of CPU and GPUs of each role;
+    "" if no use is known.
     """
     words = []
     for role, its in (use.used.roles if use.used else {}).items():
@@ -263,8 +264,8 @@ def summary(use: JobUse) -> str:
 
 
 def note_of_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> str:
-    """Return a sentence about the use of a run that is over: it used less than a quarter of its
-    memory, or how much memory the task held that ran out of it; "" for any other.
+    """Return a sentence about the use of a run that is over: that it used less than a quarter of
+    its memory; or, if a task ran out of memory, how much it had used. "" for any other end.
     """
     report, app = status.report, status.app
     out = cause is not None and cause.code in OUT_OF_MEMORY
@@ -278,8 +279,8 @@ def note_of_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> str
 
 
 def _memory_at_end(use: JobUse, task: str) -> str:
-    """Return how much of its memory a task had used when it last reported its use; "" if that is
-    not known.
+    """Return how much of its memory a task had used when it last reported its use; "" if no report
+    is known.
     """
     asked = use.asked.get(task.rpartition("-")[0])
     tasks = use.used.tasks if use.used else ()
@@ -312,7 +313,8 @@ def accounts(cluster: Cluster, by: str, selection: JobSelection) -> tuple[Accoun
     """Return the accounts of the selected runs, by `user`, `queue` or `job`, the largest first; one
     request lists all applications.
 
-    The ResourceManager counts what it remembers, by default 10,000 applications that have ended.
+    The ResourceManager knows only the applications that it remembers, by default 10,000 that have
+    ended.
     """
     found: dict[str, tuple[int, Charge]] = {}
     for job, app in listed_jobs(cluster, replace(selection, every_run=True)):

@@ -1,5 +1,5 @@
-"""Watch one run to its end: pauses between looks, retries of an unreachable cluster, and logs that
-come late.
+"""Watch one run to its end: pauses between looks, retries while the cluster cannot be reached, and
+waiting for logs that arrive late.
 """
 
 from __future__ import annotations
@@ -45,14 +45,18 @@ VERDICT_S = 200.0
 
 @dataclass(frozen=True)
 class Trouble:
-    """The cluster does not answer, and is asked again; the next status ends the trouble."""
+    """The cluster does not answer, and is asked again; the next status event means that it answers
+    again.
+    """
 
     error: ClusterUnavailable
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Nothing happens for a number of seconds: wait for them, then take the next event."""
+    """Nothing happens for a number of seconds: the consumer should wait for that time, then take
+    the next event.
+    """
 
     seconds: float
 
@@ -63,7 +67,8 @@ class End:
 
     Attributes:
         status: The last status.
-        cause: Why the job failed; None if it did not, or if the caller has not determined it.
+        cause: Why the job failed; None if the job did not fail, or if the caller has not determined
+            the cause.
     """
 
     status: JobStatus
@@ -75,7 +80,9 @@ def until_end(
     sleep: Callable[[float], None],
     show: Callable[[T], None] = lambda _event: None,
 ) -> End:
-    """Show the events of a watch but pauses, for which this thread sleeps; return the last one."""
+    """Pass all events of a watch except pauses to `show`, and sleep for the pauses in this thread;
+    return the last event.
+    """
     for event in events:
         if isinstance(event, Pause):
             sleep(event.seconds)
@@ -107,20 +114,21 @@ def watch_run(
     """Look at a run until it is over or `until` holds.
 
     A container that fails before its bootstrap runs (an image without Python, a mount that a node
-    lacks) sends nothing to the deciding task; the job would hold its other containers until the
-    start deadline. The deciding task keeps that deadline, so nothing else ends a job whose deciding
-    task gets no container. With `own`, both are stopped here.
+    lacks) sends nothing to the deciding task, so the job would keep its other containers until the
+    start deadline. It is the deciding task that checks this deadline, so on the cluster nothing
+    ends a job whose deciding task gets no container. With `own`, jobs of both kinds are stopped
+    here.
 
-    Whoever watches a job has YARN kill what is left of it some time after its end: an application
-    that still waits for a container (docs/internals/endings.md).
+    With or without `own`, a watch has YARN kill an application that is still alive some time after
+    its job's end, because it still waits for a container (docs/internals/endings.md).
 
     Args:
         until: Returns whether to end before the run is over; never by default.
-        own: Whether the caller is responsible for the run: it is then stopped if it can never
-            start.
+        own: Whether the caller is responsible for the run: a run that can never start is then
+            stopped.
         timeout_s: Time limit in seconds; None for no limit.
-        details_every_s: Seconds between requests for the node and start of each task; None if these
-            are not needed.
+        details_every_s: Seconds between requests for the node and start of each task; None to send
+            no such requests.
 
     Yields:
         Each status, or the error of a cluster that cannot be reached, and then a pause; `End` last.
@@ -166,7 +174,9 @@ def watch_run(
 
 
 class _Limits:
-    """Counts the time of a watch: since its begin, the last answer, the last change, the end."""
+    """Measures the times of a watch: since its begin, the last answer, the last change, and the
+    run's end.
+    """
 
     def __init__(self, cluster: Cluster, timeout_s: float | None) -> None:
         self._clock, poll = cluster.clock, cluster.settings.poll
@@ -178,7 +188,7 @@ class _Limits:
         self._left_at: float | None = None  # when the deciding task was first seen to have left
 
     def unreachable(self, error: ClusterUnavailable) -> None:
-        """Raise the error if it has lasted too long."""
+        """Raise the error if the cluster has been unreachable for too long."""
         if self._clock() - self._answered_at > self._unreachable_s:
             raise error
         # a look waits for a ResourceManager by itself, so a short pause after it is enough
@@ -199,7 +209,7 @@ class _Limits:
             self._over_at = self._answered_at
 
     def is_settled(self, status: JobStatus) -> bool:
-        """Return whether a run has been over for so long that no better status can come."""
+        """Return whether a run has been over for so long that no better verdict can come."""
         return self._clock() - (self._over_at or 0.0) >= _doubt_s(status)
 
     def pause_s(self) -> float:
@@ -247,15 +257,17 @@ def _awaits_logs(status: JobStatus) -> bool:
 
 def _keep_ended(status: JobStatus, previous: JobStatus | None) -> JobStatus:
     """Return the previous status of an application that has ended, if the ResourceManager does not
-    list it now: after a failover the new active one may not for some seconds
-    (hadoop-facts.md#failover).
+    list the application now: after a failover, the new active ResourceManager may not list it for
+    some seconds (hadoop-facts.md#failover).
     """
     ended = previous is not None and previous.app is not None and previous.app.ended
     return previous if previous and ended and status.state is JobState.UNKNOWN else status
 
 
 def _doubt_s(status: JobStatus) -> float:
-    """Return the minimum seconds after a job's end before the watch ends."""
+    """Return for how many seconds after a job's end the watch continues at least, because a better
+    verdict may come.
+    """
     if status.state is JobState.UNKNOWN:
         return JOB_IS_FORGOTTEN_S
     if status.evidence not in AWAITED:
@@ -264,7 +276,9 @@ def _doubt_s(status: JobStatus) -> float:
 
 
 def _without_logs(status: JobStatus) -> JobStatus:
-    """Return the status with the verdict without logs, if these are late."""
+    """Return the status with the verdict that was found without logs, if the logs have not arrived
+    in time.
+    """
     return replace(status, evidence=Evidence.UNREADABLE) if _awaits_logs(status) else status
 
 
@@ -276,7 +290,7 @@ LEFT_OVER_S = 60.0  # with Hadoop's defaults an ApplicationMaster has exited by 
 
 
 def waits_in_vain(clock: Callable[[], float]) -> Callable[[JobStatus], bool]:
-    """Return a function that returns, for each status, whether the job can never start.
+    """Return a function that returns for each status whether the job can never start.
 
     The deciding task must be without container for some time: a ResourceManager or an
     ApplicationMaster that restarts lists no containers for some seconds.
@@ -297,10 +311,11 @@ def waits_in_vain(clock: Callable[[], float]) -> Callable[[JobStatus], bool]:
 
 
 def ends_leftovers(cluster: Cluster, ref: JobRef) -> Callable[[JobStatus], None]:
-    """Return a function to call with each status. It has YARN kill an application whose job has
-    been over for some time.
+    """Return a function to call with each status. It has YARN kill an application that is still
+    alive some time after the end of its job.
 
-    The verdict stays that of the report: YARN's diagnostics keep it, too, for `list`.
+    The verdict of the report stays valid: it is also written into YARN's diagnostics, where `list`
+    reads it.
     """
     since: float | None = None
 

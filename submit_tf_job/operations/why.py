@@ -48,7 +48,8 @@ def why_pending(cluster: Cluster, status: JobStatus) -> tuple[Cause, ...]:
     """Return why a job waits for its ApplicationMaster, its containers or its tasks; the most
     important cause first.
 
-    A failed request only omits its causes; the function never raises an error.
+    If a request fails, only the causes that depend on it are left out; the function never raises an
+    error.
 
     Args:
         cluster: The cluster.
@@ -127,8 +128,8 @@ def _none_on_error(ask: Callable[[], _T]) -> _T | None:
 
 
 def _with_activities(cluster: Cluster, situation: Situation) -> Situation:
-    """Add the scheduler's activities: the first request switches their recording on, and the nodes'
-    next heartbeats add them.
+    """Add the scheduler's activities: the first request switches their recording on, and the next
+    heartbeats of the nodes add activities.
     """
     from submit_tf_job.yarn.inspection import app_activities
 
@@ -145,8 +146,8 @@ def _with_activities(cluster: Cluster, situation: Situation) -> Situation:
 def _late_tasks(
     cluster: Cluster, status: JobStatus, app: AppReport, nodes: tuple[Node, ...], deadline: Deadline
 ) -> Iterator[LateTask]:
-    """Find the tasks that have a container and have not reported from it, or were lost with it, and
-    request the state of the first few from their nodes.
+    """Find the tasks that have a container and have not reported from it, or whose container was
+    lost; request the state of the first few of these containers from their nodes.
     """
     from submit_tf_job.diagnose.situation import LateTask
     from submit_tf_job.yarn.inspection import node_container
@@ -186,8 +187,8 @@ def _late_tasks(
 
 
 def _containers_awaited_after_retry(status: JobStatus) -> dict[str | None, int | None]:
-    """Map the container of each task that must report again, after a retry, to the time when the
-    previous run of the commands failed.
+    """Map the container of each task that must report again after a retry to the time when the
+    previous generation failed.
     """
     if status.report is None or not status.report.generations:
         return {}
@@ -221,8 +222,8 @@ END_BYTES = 256 * 1024
 
 
 def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
-    """Return why a job failed; with the first status of its end, the run's record is completed. If
-    that takes longer than `RECORD_S`, it goes on in a thread.
+    """Return why a job failed. If this is the first status after the job's end, the run's record is
+    completed, too; a completion that takes longer than `RECORD_S` continues in a thread.
 
     Args:
         cluster: Its cluster.
@@ -243,8 +244,8 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
 
 
 def _record_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> Iterator[bool]:
-    """Complete the record of a run that is over, and yield whether it lacked its end; errors are
-    only logged.
+    """Complete the record of a run that is over, and yield whether the record had no end before;
+    errors are only logged.
     """
     try:
         was_completed = run_records.complete(cluster, status, cause)
@@ -271,7 +272,9 @@ def _find_cause(cluster: Cluster, seen: JobStatus) -> Cause | None:
 
 
 def _with_fitting_hint(cluster: Cluster, seen: JobStatus, cause: Cause | None) -> Cause | None:
-    """Return a cause whose hint advises nothing that the job has, by its posted service."""
+    """Return the cause without advice to do what the job already does, according to its posted
+    service.
+    """
     from submit_tf_job.diagnose.advice import JobKeys, advises, fitting
 
     cause = cause and _within_queue(cluster, seen, cause)
@@ -285,7 +288,9 @@ def _with_fitting_hint(cluster: Cluster, seen: JobStatus, cause: Cause | None) -
 
 
 def _within_queue(cluster: Cluster, seen: JobStatus, cause: Cause) -> Cause:
-    """Return a cause whose hint advises no more memory than the job's queue gives a container."""
+    """Return the cause with a hint that advises no more memory than a container in the job's queue
+    can get.
+    """
     from submit_tf_job.diagnose.advice import within_queue
     from submit_tf_job.yarn import inspection
 
@@ -342,7 +347,7 @@ def _last_output(cluster: Cluster, app: AppReport, suspect: Failure) -> str:
 
 
 def _end_of_output(cluster: Cluster, app: AppReport, suspect: Failure, file: str) -> str:
-    """Return the end of a task's file, with the carriage returns of its bars."""
+    """Return the end of a task's file. The carriage returns that progress bars print are kept."""
     if not suspect.container_id:
         return ""
     container, host = suspect.container_id, suspect.host
@@ -367,7 +372,7 @@ def _output_of_missing_task(cluster: Cluster, seen: JobStatus, log: str) -> tupl
 
 
 class Diagnosis(NamedTuple):
-    """Why a job waits or failed; empty if it does neither.
+    """Why a job waits or failed; empty for a job that does not wait and has not failed.
 
     Attributes:
         pending: Why it waits; the most important cause comes first.
@@ -379,7 +384,8 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(cluster: Cluster, status: JobStatus) -> Diagnosis:
-    """Return why a job waits or failed; sends no request for a job that does neither.
+    """Return why a job waits or failed; send no request for a job that does not wait and has not
+    failed.
 
     Failed requests are ignored: a diagnosis never changes a verdict and never raises an error.
     """
