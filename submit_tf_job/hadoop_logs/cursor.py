@@ -1,4 +1,4 @@
-"""Read forward through a part of a remote file, by few small requests: bytes, numbers, texts."""
+"""Read forward through a part of a remote file, with few small requests: bytes, numbers, texts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ DECOMPRESSOR = 44 * 1024  # memory of zlib's window and tables
 
 
 class Piece(NamedTuple):
-    """The last inflated bytes of the stream at `start`, and how to continue after them.
+    """The bytes of a zlib stream that were inflated last, and how to continue after them.
 
     Attributes:
-        start: Where the stream begins in the file.
-        position: Position of the first of these bytes.
+        start: Position in the file where the stream begins.
+        position: Position in the inflated stream of the first byte of `data`.
         data: The bytes.
-        offset: How many bytes of the stream were taken from the file.
-        inflate: The state of the decompressor there, with the bytes that it has not inflated yet.
+        offset: How many compressed bytes of the stream were read from the file.
+        inflate: The state of the decompressor after `data`, including compressed bytes that it has
+            not inflated yet.
     """
 
     start: int
@@ -65,8 +66,9 @@ class Source:
     """One remote file, with a cache of its end and of the last small region.
 
     Attributes:
-        where: Its name in messages.
-        size: Bytes; during a further upload only the valid ones.
+        where: The file's name in messages.
+        size: Number of bytes; while a further upload is being appended, only the number of valid
+            bytes.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class Source:
         """Read exactly `length` bytes.
 
         Raises:
-            Damaged: The file is shorter.
+            Damaged: The file ends before that.
         """
         if start < 0 or length < 0 or start + length > self.size:
             raise self.damaged(f"{length} bytes at {start} are outside of its {self.size}")
@@ -239,7 +241,7 @@ class Region(NamedTuple):
         source: The file.
         compression: `none`, or `gz` (one zlib stream).
         start: Offset in the file.
-        stored: Its size in the file.
+        stored: Size in the file, which is the compressed size.
     """
 
     source: Source
@@ -248,10 +250,10 @@ class Region(NamedTuple):
     stored: int
 
     def cursor(self) -> Cursor:
-        """Return a cursor at its beginning.
+        """Return a cursor at the beginning of the region.
 
         Raises:
-            Damaged: Its compression is not supported.
+            Damaged: The compression is not supported.
         """
         self.source.keep(self.start, self.stored)
         if self.compression == "gz":
@@ -263,7 +265,7 @@ class Region(NamedTuple):
         )
 
     def fields(self) -> Fields:
-        """Return a reader of its fields from its beginning."""
+        """Return a reader of the region's fields, from its beginning."""
         return Fields(self.cursor().read, self.source.damaged)
 
 
@@ -300,8 +302,8 @@ class Fields:
         return int.from_bytes(self.exactly(size), "big")
 
     def vint(self) -> int:
-        """Read a TFile integer (org.apache.hadoop.io.file.tfile.Utils.readVLong), which is not
-        WritableUtils'.
+        """Read a TFile integer (org.apache.hadoop.io.file.tfile.Utils.readVLong), which has another
+        format than WritableUtils' integers.
         """
         first = self.integer(1)
         if first >= -32:

@@ -50,7 +50,7 @@ def read_indexed(source: Source, node: str) -> list[Snapshot]:
         The log files, the oldest upload first.
 
     Raises:
-        Damaged: It is not a complete IndexedFile.
+        Damaged: The file is not a complete IndexedFile.
     """
     tail = source.tail()
     length = int.from_bytes(tail[-UUID - 4 : -UUID], "big", signed=True)
@@ -137,7 +137,8 @@ class JavaObject:
 
     Attributes:
         fields: Its fields by name, including those of parent classes.
-        written: Values that its class wrote itself: elements of a collection, raw bytes.
+        written: Values that the object's class wrote by its own method: elements of a collection,
+            or raw bytes.
     """
 
     fields: dict[str, Any] = field(default_factory=dict)
@@ -148,8 +149,8 @@ def read_object(data: bytes, source: Source) -> Any:
     """Read the first object of a serialization stream.
 
     Raises:
-        Damaged: The stream is invalid, incomplete, of more than `MAX_VALUES` values, or has some of
-            a kind that Hadoop does not write.
+        Damaged: The stream is invalid or incomplete, has more than `MAX_VALUES` values, or has
+            values of a kind that Hadoop does not write.
     """
     if not data.startswith(MAGIC):
         raise source.damaged("its index is not a Java object")
@@ -193,7 +194,7 @@ class _JavaReader:
         )
 
     def _read_sized(self, tag: int) -> bytes:
-        """Read the bytes of a string or block, which follow their number."""
+        """Read the bytes of a string or block; their number is stored before them."""
         digits = {STRING: 2, LONG_STRING: 8, BLOCK: 1, LONG_BLOCK: 4}[tag]
         return self._in.exactly(self._in.unsigned(digits), limit=self._size)
 

@@ -1,4 +1,4 @@
-"""Interfaces of aggregated logs to callers and to storages."""
+"""The interfaces of aggregated logs: those for callers, and those that a storage must have."""
 
 from __future__ import annotations
 
@@ -64,14 +64,15 @@ class Snapshot:
     """One upload of one log file by a NodeManager.
 
     Attributes:
-        container_id: The container that wrote it.
+        container_id: The container that wrote the log file.
         node: NodeId, `host:port`.
         name: File name in the container's log directory, as text; not safe as a path.
         size: Number of bytes.
         uploaded_ms: Time of the upload, in milliseconds since the epoch.
-        modified_ms: When the log file itself was last changed; None where the format lacks it.
-        region: The part of the node file with its bytes.
-        extents: Position and length of each part of them in the region, when inflated.
+        modified_ms: When the log file itself was last changed; None if the format does not store
+            that.
+        region: The part of the node file that contains the log file's bytes.
+        extents: Position and length of each piece of the log file's bytes in the inflated region.
     """
 
     container_id: str
@@ -84,7 +85,7 @@ class Snapshot:
     extents: tuple[Extent, ...] = field(repr=False, compare=False)
 
     def stream(self, start: int = 0) -> Iterator[bytes]:
-        """Read it from an offset to its end, in pieces of at most about a megabyte.
+        """Read the log file from an offset to its end, in pieces of at most about a megabyte.
 
         Raises:
             Damaged: The file is not in a format of Hadoop's.
@@ -104,7 +105,7 @@ class Snapshot:
                 yield data
 
     def read(self) -> bytes:
-        """Read it at once."""
+        """Read the whole log file at once."""
         return b"".join(self.stream())
 
 
@@ -123,14 +124,16 @@ class CollectedFile:
 
     @property
     def size(self) -> int:
-        """Bytes of the newest snapshot; `stream` reads more if older ones have other lines."""
+        """Bytes of the newest snapshot. `stream` reads more bytes if older snapshots have lines
+        that the newest lacks.
+        """
         return self.snapshots[-1].size
 
     def stream(self, *, tail: int | None = None) -> Iterator[bytes]:
-        """Read it, or its last `tail` bytes, in pieces.
+        """Read the log file, or its last `tail` bytes, in pieces.
 
-        Uploads of a rolled log are joined: an upload that begins with the whole previous one
-        replaces it, any other is appended.
+        The uploads of a rolled log are joined: an upload that begins with the whole previous upload
+        replaces it; any other upload is appended.
         """
         segments = _join_segments(self.snapshots)
         start = 0
@@ -151,7 +154,7 @@ class ContainerLogs:
     files: tuple[CollectedFile, ...]
 
     def file(self, name: str) -> CollectedFile | None:
-        """Return the file with a name, None without one."""
+        """Return the file with a given name; None if there is no such file."""
         return next((file for file in self.files if file.name == name), None)
 
 

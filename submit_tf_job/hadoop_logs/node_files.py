@@ -32,10 +32,10 @@ class LogSettings:
     """A cluster's configuration of log aggregation.
 
     Attributes:
-        root: Directory or URI, `yarn.nodemanager.remote-app-log-dir`; without a scheme it lies on
-            the default file system.
-        enabled: Whether logs are aggregated; None where unknown.
-        retain_s: Seconds after which the history server deletes them, None for never.
+        root: Directory or URI, `yarn.nodemanager.remote-app-log-dir`; without a scheme it is on the
+            default file system.
+        enabled: Whether logs are aggregated; None if unknown.
+        retain_s: Seconds after which the history server deletes the logs; None for never.
         every_container: Whether the NodeManagers collect the logs of every container.
     """
 
@@ -75,8 +75,8 @@ class LogSettings:
 def _application_directories(
     store: LogStore, root: str, user: str, app_id: str
 ) -> Iterator[tuple[str, Sequence[DirectoryEntry]]]:
-    """Yield the application's directories under one root, with any suffix and format, and their
-    entries.
+    """Yield the directories of an application under one root, for any suffix and format, together
+    with their entries.
 
     Searches each directory of the user: `bucket-<suffix>-<format>/<NNNN>/<application>` (Hadoop
     3.3 and later), `<suffix>-<format>/<application>` (3.1.4, 3.2) and `<suffix>/<application>`
@@ -103,8 +103,9 @@ def _list_or_empty(store: LogStore, path: str) -> Sequence[DirectoryEntry]:
 
 
 def node_file(name: str) -> tuple[str, int] | None:
-    """Parse the name of a node file: the NodeId with `_` for `:`, and under rolling aggregation the
-    time in milliseconds, else 0 (LogAggregationUtils.getNodeString).
+    """Parse the name of a node file. It is the NodeId with `_` instead of `:`; under rolling
+    aggregation it also has the time in milliseconds, else the time is 0
+    (LogAggregationUtils.getNodeString).
     """
     found = _NODE_FILE.fullmatch(name)
     if found is None:
@@ -118,8 +119,9 @@ class NodeFile:
 
     Attributes:
         node: NodeId, `host:port`.
-        uploaded_ms: The time in its name, else of its last change.
-        valid: How many of its bytes are, during a further upload; None for all.
+        uploaded_ms: The time in the file's name, or else the time of its last change.
+        valid: How many of the file's bytes are valid while a further upload is being appended; None
+            if all bytes are valid.
         problems: A sentence for each part that could not be read.
     """
 
@@ -134,7 +136,8 @@ class NodeFile:
     _found: list[Snapshot] | None = None
 
     def snapshots(self) -> list[Snapshot]:
-        """Return all its log files, oldest upload first; read it once.
+        """Return all log files in the node file, the oldest upload first; read the node file only
+        once.
 
         A missing or damaged part becomes an entry of `problems`.
         """
@@ -204,7 +207,7 @@ class Survey:
 def _valid_sizes(
     store: LogStore, directory: str, entries: Sequence[DirectoryEntry], memory: Memory
 ) -> dict[str, int]:
-    """Return how many bytes are valid of each node file to which an upload is being appended."""
+    """Return the number of valid bytes of each node file to which an upload is being appended."""
     found: dict[str, int] = {}
     for entry in entries:
         if entry.name.endswith(CHECKSUM) and not entry.is_dir:

@@ -29,7 +29,7 @@ def read_index(source: Source) -> list[tuple[Region, int]]:
     """Return the data blocks with their numbers of records, nearly always by one request.
 
     Raises:
-        Damaged: It is not a complete TFile.
+        Damaged: The file is not a complete TFile.
     """
     tail = source.tail()
     if source.size < TRAILER + len(MAGIC) or not tail.endswith(MAGIC):
@@ -83,7 +83,7 @@ def _record_counts(source: Source, fields: Fields, blocks: int) -> list[int]:
 
 
 class _Value:
-    """The value of one record without its chunk headers (Chunk.ChunkDecoder)."""
+    """The value of one record; the headers of its chunks are left out (Chunk.ChunkDecoder)."""
 
     def __init__(self, cursor: Cursor, fields: Fields) -> None:
         self._cursor = cursor
@@ -133,11 +133,11 @@ def read_tfile(
     Args:
         source: The file.
         node: The node that wrote it.
-        uploaded_ms: When.
+        uploaded_ms: When the node uploaded the file.
         problems: Receives a sentence for each part that could not be read.
 
     Raises:
-        Damaged: It is not a complete TFile.
+        Damaged: The file is not a complete TFile.
     """
     for block, records in read_index(source):
         try:
@@ -158,7 +158,7 @@ def read_tfile(
 
 
 def _records_of_block(block: Region, records: int) -> Iterator[tuple[str, _Value]]:
-    """Yield each container in a block, and the value with its log files."""
+    """Yield each container in a block, together with the value that contains its log files."""
     cursor = block.cursor()
     fields = Fields(cursor.read, block.source.damaged)
     for _ in range(records):

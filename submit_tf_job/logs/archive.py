@@ -1,9 +1,9 @@
 """Open the logs of an ended application, and find the task of each container.
 
-The deciding task's report lists the last container of each task, up to 200 tasks. For the others,
-and for containers that were replaced, the task is in the copy of the launch script beside the
-container's logs; where a site disables that copy, in the last line that the bootstrap writes to
-stderr.
+The deciding task's report lists the last container of each task, up to 200 tasks. For other tasks,
+and for containers that were replaced, the name of the task is in the copy of the launch script
+beside the container's logs. If a site disables that copy, the name is in the last line that the
+bootstrap writes to stderr.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Archive:
 
     Attributes:
         source: `collected` or `log-server`.
-        logs: The source that reads them.
+        logs: The source from which the logs are read.
         containers: Containers and their tasks, in order.
         warnings: Sentences about missing logs.
-        is_complete: Whether it has the logs of every task and of the ApplicationMaster; False where
+        is_complete: Whether the logs of every task and of the ApplicationMaster are there; False if
             that is not known.
     """
 
@@ -65,9 +65,9 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
             only that task's node file is read.
 
     Raises:
-        NoLogs: The application has none.
-        AuthError: They may not be read.
-        BadAnswer: None of the files can be read.
+        NoLogs: The application has no collected logs.
+        AuthError: The user may not read the logs.
+        BadAnswer: None of the log files can be read.
     """
     report = next(logs.find(contract.REPORT_FILE), None)
     if report is not None and wanted is not None:
@@ -95,8 +95,9 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
 
 
 def _has_all(containers: Sequence[TaskContainer], report: JobReport) -> bool:
-    """Return whether these are certainly all containers of a job: nothing was restarted in it, and
-    they include the ApplicationMaster's and every container in the job's last report.
+    """Return whether these containers are certainly all containers of a job. That is known if
+    nothing was restarted in the job, and they include the ApplicationMaster's container and every
+    container in the job's last report.
     """
     restarted = report.attempt or report.generation
     restarted = restarted or any(role.restarts for role in report.roles.values())
@@ -125,7 +126,7 @@ def _never_restarted(report: JobReport) -> bool:
 def _with_task_name(
     source: LogSource, container: TaskContainer, known: Mapping[str, TaskContainer]
 ) -> TaskContainer:
-    """Return a container with its task."""
+    """Return a container together with the name of its task."""
 
     def read_end(name: str, most: int) -> bytes:
         try:
@@ -146,12 +147,12 @@ def served(server: LogServer, address: str, am_containers: Sequence[str]) -> Arc
 
     Args:
         server: The log server.
-        address: Its address.
+        address: The log server's address.
         am_containers: The ApplicationMaster's containers: the first number of each attempt.
 
     Raises:
-        NoSuchJob: It has none of them.
-        ClusterUnavailable: It does not respond.
+        NoSuchJob: The log server has logs of none of these containers.
+        ClusterUnavailable: The log server does not respond.
     """
     source = ServedLogs(server, address)
     found: list[TaskContainer] = []
@@ -185,7 +186,7 @@ def from_report(report: JobReport | None) -> dict[str, TaskContainer]:
 def name_of(
     container_id: str, files: Iterable[str], read_end: ReadEnd, known: Mapping[str, TaskContainer]
 ) -> str:
-    """Return the task of a container, or its own id where the task is unknown."""
+    """Return the name of a container's task, or the container's id if the task is unknown."""
     names = frozenset(files)
     if names & frozenset(AM_FILES):
         return AM_TASK

@@ -2,9 +2,9 @@
 
     find the directories ▸ read each node file's index ▸ list containers and log files ▸ read bytes
 
-Formats and layouts are in `hadoop_logs`. Nothing is read twice; a listing skips contents, and a
-tail reads only its own bytes, as far as compression allows. Where there are none, an error
-says why.
+Formats and layouts are in `hadoop_logs`. Nothing is read twice. A listing skips the contents, and a
+tail reads only its own bytes, as far as compression allows. If there are no logs, the error says
+why.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Absence(str, Enum):
 
 
 class NoLogs(NoSuchJob):
-    """The application has no aggregated logs; with `Absence.NOT_YET` they are uploaded later."""
+    """The application has no aggregated logs. With `Absence.NOT_YET` they will be uploaded
+    later.
+    """
 
     def __init__(self, message: str, reason: Absence, *, hint: str = "") -> None:
         super().__init__(message, hint=hint, details={"reason": reason.value})
@@ -61,7 +63,7 @@ class WhatYarnSays:
 
     Attributes:
         status: `logAggregationStatus` (LogAggregationStatus).
-        running: Whether the application has not ended.
+        running: Whether the application has not ended yet.
         finished_ms: When it ended.
         now_ms: The current time.
     """
@@ -84,11 +86,11 @@ class AggregatedLogs:
     """The collected logs of one application, a `LogSource`.
 
     Args:
-        store: Open storage of the file system of `settings.root`.
+        store: Opened storage: the file system that contains `settings.root`.
         app_id: `application_…`.
         user: Owner of the application.
         settings: The cluster's configuration of log aggregation.
-        said: The ResourceManager's report, for the reason of missing logs.
+        said: The ResourceManager's report of the application, which tells why logs are missing.
 
     Example:
         >>> logs = AggregatedLogs(storage, "application_1700000000000_0001", user="alice")  # doctest: +SKIP
@@ -111,8 +113,8 @@ class AggregatedLogs:
         """List all containers with their log files, in the order of their ids.
 
         Raises:
-            NoLogs: The application has none; see `reason`.
-            AuthError: They may not be read.
+            NoLogs: The application has no logs; `reason` of the error tells why.
+            AuthError: The user may not read the logs.
             BadAnswer: None of the files can be read.
         """
         nodes = self._node_files()
@@ -130,19 +132,19 @@ class AggregatedLogs:
         return grouped
 
     def find(self, name: str) -> Iterator[Snapshot]:
-        """Yield the files of a name, of all containers, the newest upload first, reading as few
-        node files as possible.
+        """Yield the files with a given name, of all containers, the newest upload first. As few
+        node files as possible are read.
 
         Raises:
             NoLogs: The application has no logs.
-            AuthError: They may not be read.
+            AuthError: The user may not read the logs.
         """
         for logs in sorted(self._node_files(), key=lambda logs: -logs.uploaded_ms):
             yield from (found for found in reversed(logs.snapshots()) if found.name == name)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about damaged files and unfinished uploads found so far."""
+        """Sentences about damaged files and unfinished uploads that were found so far."""
         pending = [f"{node} has not finished its upload" for node in self._survey.pending]
         damaged = [problem for node in self._survey.nodes for problem in node.problems]
         return (*pending, *damaged)
@@ -150,11 +152,12 @@ class AggregatedLogs:
     # --- contents ---
 
     def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
-        """List a container's files; with its host, only that host's node files are read.
+        """List a container's files; if the container's host is known, only node files of that host
+        are read.
 
         Raises:
-            NoLogs: It has none, or the application has none.
-            AuthError: They may not be read.
+            NoLogs: The container has no logs, or the application has none.
+            AuthError: The user may not read the logs.
         """
         return tuple(
             FileInfo(file.name, file.size, moment(ms if ms is None else ms / 1000))
@@ -169,7 +172,7 @@ class AggregatedLogs:
 
         Raises:
             NoLogs: The container or file does not exist, or the application has no logs.
-            AuthError: They may not be read.
+            AuthError: The user may not read the logs.
             BadAnswer: The file is not in a format of Hadoop's.
         """
         of_container = self._logs_of_container(container)
@@ -183,7 +186,7 @@ class AggregatedLogs:
     def read_file(
         self, container_id: str, name: str, *, tail: int | None = None, host: str | None = None
     ) -> bytes:
-        """Read a file at once; errors are those of `read`."""
+        """Read a file at once; raises the same errors as `read`."""
         return b"".join(self.read(TaskContainer("", container_id, host), name, tail=tail))
 
     def _logs_of_container(self, container: TaskContainer) -> ContainerLogs:
@@ -240,7 +243,7 @@ class AggregatedLogs:
 
 
 def _file_content(file: CollectedFile, tail: int | None) -> Iterator[bytes]:
-    """Read a file in pieces; damage is an error for the user."""
+    """Read a file in pieces; if the file is damaged, raise an error with a message for the user."""
     try:
         yield from file.stream(tail=tail)
     except Damaged as error:
@@ -267,14 +270,16 @@ def _group_by_container(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:
 
 
 def _container_order(container_id: str) -> tuple[list[int], str]:
-    """Return the key that sorts by attempt and number, without an epoch (`container_e17_…`)."""
+    """Return the sort key of a container: attempt, then number; an epoch in the id
+    (`container_e17_…`) is ignored.
+    """
     return [int(number) for number in re.findall(r"\d+", container_id)[-4:]], container_id
 
 
 def _reason_of_absence(
     where: str, said: WhatYarnSays, settings: LogSettings
 ) -> tuple[Absence, str, str]:
-    """Return why a directory has no logs of an application: the reason, the sentence, the hint."""
+    """Return why a directory has no logs of an application: the reason, a sentence, and a hint."""
     age = said.age_s
     if said.status == _OFF or (settings.enabled is False and said.status is None):
         return (

@@ -44,9 +44,9 @@ class LogLine:
         file: Name of the file.
         text: The line without its end. Bytes that are not UTF-8 are written as `\\xff`; control
             characters are kept.
-        time: The time in the line, None without one.
-        written: When it was written, by the bootstrap's index, accurate to seconds; None where
-            unknown.
+        time: The time in the line; None if the line has no time.
+        written: When the line was written, according to the bootstrap's index, accurate to seconds;
+            None if unknown.
     """
 
     task: str
@@ -64,8 +64,8 @@ class TaskContainer:
     Attributes:
         task: See `LogLine.task`.
         id: The container's id.
-        host: Its node, where known.
-        address: Its NodeManager's web address, where known.
+        host: The container's node; None if unknown.
+        address: The web address of the container's NodeManager; None if unknown.
     """
 
     task: str
@@ -80,7 +80,9 @@ class TaskContainer:
 
     @property
     def order(self) -> tuple[bool, str, int, list[int]]:
-        """Sort key: role, index as a number, age; the witness, which runs no program, last."""
+        """Sort key: role, index as a number, then age. The witness, which runs no program, comes
+        last.
+        """
         index = self.task.rpartition("-")[2]
         return (
             self.role == contract.WITNESS_ROLE,
@@ -97,8 +99,8 @@ class FileInfo:
     Attributes:
         name: Its name.
         size: Bytes; None where unknown.
-        modified: When it was last changed; None where unknown.
-        zone: The zone of its node's clock; None where unknown.
+        modified: When the file was last changed; None if unknown.
+        zone: The time zone of the node's clock; None if unknown.
     """
 
     name: str
@@ -114,7 +116,7 @@ class LogInventory:
     Attributes:
         job: Its name.
         application_id: Its application.
-        source: Their source: `nodes`, `collected` or `log-server`.
+        source: Where the logs are: `nodes`, `collected` or `log-server`.
         containers: Containers with their files, in the order of tasks.
     """
 
@@ -125,22 +127,22 @@ class LogInventory:
 
 
 class Origin(NamedTuple):
-    """The container and the file that lines are from."""
+    """The container and the file from which lines are read."""
 
     container: TaskContainer
     file: str
 
 
 class Run(NamedTuple):
-    """Consecutive whole lines of one file, of which only the first may have a time.
+    """Consecutive whole lines of one file. Only the first line may have a time.
 
     Attributes:
-        origin: Their container and file.
-        at: The time in the first line, in seconds since the epoch; None without one.
-        order: The latest time in the file so far; minus infinity before the first.
+        origin: The lines' container and file.
+        at: The time in the first line, in seconds since the epoch; None if it has no time.
+        order: The latest time in the file so far; minus infinity before the first time.
         data: The lines, each with its end.
-        written: When the first was written, in seconds since the epoch, accurate to seconds; None
-            where unknown.
+        written: When the first line was written, in seconds since the epoch, accurate to seconds;
+            None if unknown.
     """
 
     origin: Origin
@@ -155,7 +157,7 @@ class LogSelection:
     """The filters that select log lines.
 
     Attributes:
-        files: Names of files; () for those that a task's program writes.
+        files: Names of files; () for the files that a task's program writes.
         tail: Number of lines at each file's end; None for all.
         since: Seconds since the epoch before which lines are left out.
         grep: The pattern that a line must match.
@@ -180,7 +182,7 @@ class LogSource(Protocol):
         """List a container's files, sorted by name.
 
         Raises:
-            SubmitTFJobError: They cannot be listed.
+            SubmitTFJobError: The files cannot be listed.
         """
 
     def read(
@@ -189,5 +191,5 @@ class LogSource(Protocol):
         """Read a file, or its last `tail` bytes, piece by piece.
 
         Raises:
-            SubmitTFJobError: It cannot be read.
+            SubmitTFJobError: The file cannot be read.
         """

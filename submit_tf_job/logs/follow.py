@@ -1,4 +1,4 @@
-"""Follow the logs of a running job until it is over and its last bytes were read.
+"""Follow the logs of a running job until the job is over and its last bytes have been read.
 
 A poll requests the sizes of files from each container's NodeManager (one small request), and the
 end of those that have grown. Every second poll requests the containers and the state of the job.
@@ -54,9 +54,9 @@ class _OpenLog:
     """One followed file of a container.
 
     Attributes:
-        info: The file, as it was listed last.
-        cutter: Makes runs of its bytes.
-        place: Position up to which it was read.
+        info: The file as it was when it was listed last.
+        cutter: Cuts the file's bytes into runs of lines.
+        place: Position up to which the file was read.
     """
 
     info: FileInfo
@@ -168,7 +168,7 @@ class LogFollower:
         return grown
 
     def _list_unread_files(self, source: LogSource, followed: _Container) -> list[_OpenLog]:
-        """List the selected files of a container with bytes that were not read."""
+        """List the selected files of a container that have unread bytes."""
         infos = {info.name: info for info in source.files(followed.container)}
         names = [name for name in self.selection.names(followed.container) if name in infos]
         for name in names:
@@ -216,7 +216,9 @@ class LogFollower:
             )
 
     def drain(self) -> Iterator[Run]:
-        """Wait until no container writes, and yield the rest that the NodeManagers have."""
+        """Wait until no container writes any more, and yield the rest of what the NodeManagers
+        have.
+        """
         for _ in waiting.LAST_LINES_ARE_WRITTEN.attempts(self.clock, self.sleep):
             if not any(map(self._still_writes, self._followed.values())):
                 break
@@ -237,7 +239,8 @@ class JobFollower(LogFollower):
 
     Args:
         roster: Returns the containers and whether the job is over.
-        archive: Opens the logs of the ended job, for files that the NodeManagers have deleted.
+        archive: Opens the collected logs of the ended job, for files that the NodeManagers have
+            deleted already.
         poll_s: Seconds between two polls.
         unreachable_s: Seconds for which the cluster may be unavailable.
     """
@@ -303,7 +306,9 @@ class JobFollower(LogFollower):
             self._troubled = True
 
     def _last_bytes(self) -> Iterator[Run]:
-        """Yield the rest of every file, from the NodeManagers or else from the collected logs."""
+        """Yield the rest of every file, read from the NodeManagers or else from the collected
+        logs.
+        """
         yield from self.drain()
         missing = {
             id_: followed

@@ -1,5 +1,5 @@
-"""Lines of a log file: their times, by what they say and by the bootstrap's index; runs of lines,
-filters, and the start of a tail.
+"""Lines of a log file: their times, found in the lines or in the bootstrap's index; runs of lines;
+filters; and where a tail begins.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _parse_zone(text: str) -> tzinfo:
 
 
 def node_time(text: str | None) -> datetime | None:
-    """Parse a NodeManager's time, in its own zone: `Sat Nov 21 10:53:21 +0000 2026`
-    (Java's `EEE MMM dd HH:mm:ss Z yyyy`).
+    """Parse a time as a NodeManager writes it, in the zone of that node: `Sat Nov 21 10:53:21 +0000
+    2026` (Java's `EEE MMM dd HH:mm:ss Z yyyy`).
     """
     try:
         _day, name, day, time, zone, year = (text or "").split()
@@ -114,11 +114,12 @@ def node_time(text: str | None) -> datetime | None:
 
 
 class RunCutter:
-    """Cuts a file into runs of whole lines: a line with a time begins a new one.
+    """Cuts a file into runs of whole lines: each line with a time begins a new run.
 
     Args:
         origin: The container and file.
-        dates: Parses times; None where the order does not matter: every piece is one run.
+        dates: Parses times; None if the order of lines does not matter: then every piece of bytes
+            is one run.
     """
 
     def __init__(self, origin: Origin, dates: Dates | None) -> None:
@@ -143,7 +144,7 @@ class RunCutter:
         yield from self._runs_of_lines(lines)
 
     def flush(self) -> Iterator[Run]:
-        """Yield the incomplete last line, with a line end added."""
+        """Yield the last line, if it is incomplete, with a line end added."""
         rest, self._rest = self._rest, b""
         yield from self._runs_of_lines(rest and rest + b"\n")
 
@@ -192,7 +193,8 @@ def without(runs: Iterable[Run], hidden: re.Pattern[bytes]) -> Iterator[Run]:
 
 
 def after(runs: Iterable[Run], since: float, untimed: Callable[[], None]) -> Iterator[Run]:
-    """Yield the lines written since a moment; a line without a time is as old as the line before.
+    """Yield the lines that were written after a moment. A line without a time counts as being as
+    old as the line before it.
 
     Args:
         runs: Runs of one file.
@@ -242,13 +244,14 @@ def _end_of(data: bytes, lines: int) -> int:
 def start_of_tail(
     read: Callable[[int], Iterable[bytes]], size: int, enough: Callable[[bytes], int | None]
 ) -> int:
-    """Return the number of bytes at a file's end to read, while reading little more than that.
+    """Return how many bytes at a file's end contain the wanted part; to find that out, read little
+    more than these bytes.
 
     Args:
         read: Reads the last N bytes.
         size: The file's size.
-        enough: Takes the end of the file; returns the offset of the wanted part in it, None if that
-            part begins earlier.
+        enough: Gets the end of the file; returns the offset in it where the wanted part begins;
+            None if that part begins earlier.
     """
     tail = FIRST_TAIL
     while tail < size:
@@ -264,7 +267,8 @@ def begins_at(
     count: int, dates: Dates, hidden: re.Pattern[bytes] | None = None
 ) -> Callable[[bytes], int | None]:
     """Return a function for `start_of_tail`. It returns the offset of the last line with a time
-    before the last `count` lines; without such a line, the offset of the `count` lines.
+    that is before the last `count` lines; if there is no such line, the offset of the last `count`
+    lines.
     """
 
     def enough(data: bytes) -> int | None:
@@ -286,7 +290,9 @@ def begins_at(
 
 
 def begins_before(since: float, dates: Dates) -> Callable[[bytes], int | None]:
-    """Return a function for `start_of_tail`: the offset of a line older than `since`."""
+    """Return a function for `start_of_tail`. It returns the offset of a line that is older than
+    `since`.
+    """
 
     def enough(data: bytes) -> int | None:
         whole = data.find(b"\n") + 1
@@ -299,9 +305,10 @@ def begins_before(since: float, dates: Dates) -> Callable[[bytes], int | None]:
 
 
 def as_left(line: str) -> str:
-    """Return the final state of a redrawn line, such as a progress bar, as a terminal shows it.
+    """Return the final state of a line that was redrawn, such as a progress bar, as a terminal
+    shows it in the end.
 
-    Removes colours: Keras 3 prints coloured bars.
+    Colours are removed: Keras 3 prints coloured bars.
     """
     return _STYLE.sub("", line.rstrip("\r").rpartition("\r")[2])
 
@@ -315,7 +322,7 @@ _WRITING_S = 1.0  # a program formats a line's time up to 1 s before it writes t
 
 
 def read_stamps(data: bytes) -> dict[str, Stamps]:
-    """Parse an index into stamps by file; ignore invalid lines."""
+    """Parse the bootstrap's index of times into stamps for each file; ignore invalid lines."""
     found: dict[str, list[tuple[int, float]]] = {}
     for line in data.splitlines():
         words = line.split(b" ")
@@ -335,20 +342,20 @@ def offset_before(stamps: Stamps, since: float) -> int:
 
 
 def _latest_stamp(stamps: Stamps, time: float) -> float:
-    """Return the latest time at which lines recorded at `time` may have been written; long tasks
-    have few records.
+    """Return the latest time at which lines that the index records at `time` may have been written:
+    for a long task the index has few records.
     """
     age = max(0.0, time - stamps[0][1])
     return time + next(pace for until, pace in contract.TIMES_PACES if age < until)
 
 
 def stamped(runs: Iterable[Run], start: int, stamps: Stamps) -> Iterator[Run]:
-    """Set each run's time of writing, and cut runs where it changes.
+    """Set the time of writing of each run, and cut a run where that time changes.
 
     Args:
         runs: All runs of a file from `start` on.
-        start: Offset of the first in the file.
-        stamps: The file's index.
+        start: Offset in the file where the first run begins.
+        stamps: The file's stamps from the bootstrap's index.
     """
     offsets = [offset for offset, _time_of_line in stamps]
     latest = float("-inf")
@@ -365,7 +372,7 @@ def stamped(runs: Iterable[Run], start: int, stamps: Stamps) -> Iterator[Run]:
 
 
 def _cut_run(run: Run, start: int, offsets: list[int]) -> Iterator[Run]:
-    """Cut a run at the first line at or behind each offset."""
+    """Cut a run at each of the given offsets, or at the next line begin after it."""
     place, rest = 0, run
     first = bisect.bisect_right(offsets, start)
     last = bisect.bisect_left(offsets, start + len(run.data))

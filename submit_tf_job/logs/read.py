@@ -1,4 +1,6 @@
-"""Read the logs of containers as they are: which files, several at once, merged by time."""
+"""Read the logs of containers: choose the files, read several at once, and merge their lines by
+time.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ class Reading:
     """Log lines that are read while they are iterated, once.
 
     Attributes:
-        make: Starts reading; its argument is whether to parse the times of lines.
-        tasks: The tasks; more may be added while a job is followed.
+        make: Starts the reading; its argument tells whether to parse the times of lines.
+        tasks: The tasks whose logs are read; tasks may be added while a job is followed.
         following: Whether the logs continue until the job is over.
     """
 
@@ -68,10 +70,10 @@ class Reading:
         return log_lines(self.make(True))
 
     def runs(self, *, times: bool = False) -> Iterator[Run]:
-        """Yield lines in larger parts, which is faster.
+        """Yield the lines in larger parts (runs), which is faster.
 
         Args:
-            times: Whether to parse the times of lines where the order does not need them.
+            times: Whether to parse the times of lines even if the order does not depend on them.
         """
         return self.make(times)
 
@@ -83,13 +85,13 @@ def chosen(
     am: bool = False,
     roles: Mapping[str, int] = NO_ROLES,
 ) -> list[TaskContainer]:
-    """Select containers by task, by role, or the ApplicationMaster's.
+    """Select containers by task or by role, or select those of the ApplicationMaster.
 
     Args:
         containers: The containers.
         task: A task, a role or a container's id; None for all tasks.
-        am: Only the ApplicationMaster's.
-        roles: The number of tasks of each role, with or without containers.
+        am: Whether to select only the ApplicationMaster's containers.
+        roles: The number of tasks of each role; also counts tasks that have no container.
 
     Raises:
         UsageError: The task or role does not exist.
@@ -160,15 +162,15 @@ def wanted_files(
     selection: LogSelection,
     ended: datetime | None = None,
 ) -> list[LogFile]:
-    """Select files of containers; with a tail only those of each task's last container.
+    """Select files of containers; with a tail, only the files of each task's last container.
 
     Args:
-        found: Containers with their files, the older of a task's before the newer.
+        found: Containers with their files; for each task, older containers come before newer ones.
         selection: The filters.
         ended: When the application ended; no file was changed later.
 
     Raises:
-        NoSuchLog: No container has a file of that name.
+        NoSuchLog: No container has a file with a selected name.
     """
     found = list(found)
     if selection.tail is not None:
@@ -202,7 +204,9 @@ def wanted_files(
 
 
 def dates_of(info: FileInfo, now: float) -> Dates:
-    """Return the parser for a file's times, in its node's zone or else in this machine's."""
+    """Return the parser for the times in a file, in the zone of the file's node, or else in this
+    machine's zone.
+    """
     moment = datetime.fromtimestamp(now, timezone.utc)
     return Dates(moment.astimezone(info.zone))
 
@@ -249,7 +253,9 @@ def file_runs(
 
 
 def stamps_of(source: LogSource, origin: Origin) -> Stamps:
-    """Return a file's times of writing from the bootstrap's index; () where it cannot be read."""
+    """Return the times at which a file was written, from the bootstrap's index; () if the index
+    cannot be read.
+    """
     try:
         data = b"".join(source.read(origin.container, contract.TIMES_FILE))
     except SubmitTFJobError:
@@ -282,14 +288,14 @@ def filtered(
 
 
 def wanted_lines(runs: Iterable[Run], selection: LogSelection) -> Iterable[Run]:
-    """Yield the lines that are not hidden and match."""
+    """Yield the lines that are not hidden and that match the pattern."""
     if selection.hide is not None:
         runs = lines.without(runs, selection.hide)
     return lines.matching(runs, selection.grep.search) if selection.grep else runs
 
 
 def surviving(runs: Iterator[Run], file: LogFile, say: Say) -> Iterator[Run]:
-    """Yield a file's lines; report an error and stop, instead of raising it."""
+    """Yield a file's lines; if an error occurs, report it and stop, instead of raising it."""
     try:
         yield from runs
     except SubmitTFJobError as error:
@@ -334,7 +340,7 @@ def pattern(text: str) -> re.Pattern[str]:
     """Compile the pattern of `--grep`.
 
     Raises:
-        UsageError: It is not a valid regular expression.
+        UsageError: The text is not a valid regular expression.
     """
     try:
         return re.compile(text)
@@ -352,8 +358,8 @@ R = TypeVar("R")
 
 
 def in_threads(call: Callable[[T], R], values: Sequence[T]) -> list[R]:
-    """Return a function's result for each value, in their order; several are computed at once,
-    because most of the time of reading is latency.
+    """Return a function's results for the given values, in the order of the values. Several results
+    are computed at once, because most of the time of reading is spent waiting for the network.
     """
     if len(values) <= 1:
         return [call(value) for value in values]
@@ -364,11 +370,12 @@ def in_threads(call: Callable[[T], R], values: Sequence[T]) -> list[R]:
 def in_order(files: Sequence[Iterable[Run]]) -> Iterator[Run]:
     """Merge files by the times of their lines; files without times keep their order.
 
-    Up to `OPEN_AT_ONCE` files are read side by side. More are first read one by one into one
-    temporary file, because the last line of the last file may be the oldest of all.
+    Up to `OPEN_AT_ONCE` files are read side by side. If there are more, all files are first read
+    one by one into one temporary file, because the last line of the last file may be the oldest
+    line of all.
 
     Raises:
-        SettingsError: The disk has no space for that file.
+        SettingsError: The disk has no space for the temporary file.
     """
     if len(files) == 1:
         yield from files[0]

@@ -31,11 +31,11 @@ _GROWTH = 64 * 1024  # bytes that a file may grow between two requests before a 
 
 
 class ServedLogs:
-    """Logs of one server, at the same address for all containers.
+    """The logs of one server, which has the same address for all containers.
 
     Args:
         server: The server.
-        address: Its address.
+        address: The server's address.
     """
 
     def __init__(self, server: NodeManagers | LogServer, address: str = "") -> None:
@@ -84,8 +84,8 @@ class ServedLogs:
     ) -> Iterator[bytes]:
         """Read from an offset to the end of a file that had `size` bytes and may have grown.
 
-        The servers return the last N bytes of a growing file: so more is requested than needed, and
-        what was read before is dropped.
+        The servers can only return the last N bytes of a file, which grows meanwhile. So more bytes
+        are requested than needed, and bytes that were read before are dropped.
         """
         wanted = max(0, size - start)
         while True:
@@ -104,10 +104,10 @@ class ServedLogs:
 
 
 class NodeLogs(ServedLogs):
-    """Logs on NodeManagers: those of running applications.
+    """The logs on NodeManagers: the logs of running applications.
 
     Args:
-        nodes: Reads their logs.
+        nodes: Reads the logs of NodeManagers.
     """
 
     def __init__(self, nodes: NodeManagers) -> None:
@@ -116,8 +116,8 @@ class NodeLogs(ServedLogs):
         self._addresses: dict[str, str] = {}  # by container id
 
     def address_of(self, container: TaskContainer) -> str:
-        """Return the address of the container's NodeManager; if a host has several NodeManagers,
-        that of the one with the container's logs.
+        """Return the address of the container's NodeManager. If a host has several NodeManagers,
+        return the address of the NodeManager that has the container's logs.
         """
         if container.address:
             return container.address
@@ -157,7 +157,8 @@ class NodeLogs(ServedLogs):
 
 
 def log_server_of(properties: Mapping[str, str]) -> str | None:
-    """Return the log server's REST address in yarn-site.xml's properties; None without one.
+    """Return the REST address of the log server from the properties of yarn-site.xml; None if no
+    log server is configured.
 
     `yarn.log.server.web-service.url` is that address; `yarn.log.server.url` is its web page.
     """
@@ -180,8 +181,8 @@ class LogServer:
 
     The MapReduce JobHistoryServer (`/ws/v1/history`, HsWebServices) and the
     ApplicationHistoryServer (`/ws/v1/applicationhistory`, AHSWebServices) have the same API, except
-    for the shapes of their lists, and frame contents as NodeManagers do. They do not list
-    containers.
+    for the JSON of their lists. They return contents in the same frame as NodeManagers. They do not
+    list containers.
 
     Args:
         client: Sends the requests.
@@ -198,9 +199,9 @@ class LogServer:
             container_id: The container.
 
         Raises:
-            ContainerGone: It has no logs of that container.
+            ContainerGone: The log server has no logs of that container.
             AuthError: The logs may not be read, by this user or by the server.
-            ClusterUnavailable: It does not respond.
+            ClusterUnavailable: The log server does not respond.
         """
         outcome = self._client.fetch(*_split_address(address, f"/containers/{container_id}/logs"))
         if isinstance(outcome, TransportError):
@@ -219,7 +220,7 @@ class LogServer:
     def stream_log(
         self, address: str, container_id: str, file: str, *, tail_bytes: int | None = None
     ) -> LogStream:
-        """Open a log file, or its end; arguments and errors are those of `list_logs`."""
+        """Open a log file, or its end, for reading; raises the same errors as `list_logs`."""
         # the only path for contents that the JobHistoryServer has; the other server has it too
         base, path = _split_address(address, f"/containerlogs/{container_id}/{log_file_path(file)}")
         outcome = self._client.download(base, path, params=size_params(tail_bytes))

@@ -1,9 +1,10 @@
-"""Parse the log of a YARN service's ApplicationMaster for containers that have ended.
+"""Parse the log of a YARN service's ApplicationMaster, to find containers that have ended.
 
-Only this log contains their exit statuses and diagnostics: the services API returns neither, and
-the ResourceManager lists live containers only (hadoop-facts.md#exit-statuses-of-containers).
-The log lines are written by Hadoop's ComponentInstance and ContainerLaunchService; the
-ContainerStatus in them is formatted by ContainerStatusPBImpl.
+Only this log contains the exit statuses and diagnostics of such containers: the services API
+returns neither, and the ResourceManager lists live containers only
+(hadoop-facts.md#exit-statuses-of-containers). The log lines are written by Hadoop's
+ComponentInstance and ContainerLaunchService; the ContainerStatus in them is formatted by
+ContainerStatusPBImpl.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class ContainerEnd:
 
 
 def container_ends(log: str) -> tuple[ContainerEnd, ...]:
-    """Return the containers that ended, in the order of their entries in the log.
+    """Return the containers that have ended, in the order of their entries in the log.
 
     Args:
         log: The ApplicationMaster's log, or the end of it.
@@ -131,19 +132,19 @@ def container_of(log: str, task: str) -> tuple[str, str] | None:
 
 
 def first_tasks(log: str) -> list[str]:
-    """Return the first task of each component that has had a container."""
+    """Return, for each component, the first of its tasks that has had a container."""
     tasks = (match[2] for match in _ASSIGNED.finditer(log))
     return list(dict.fromkeys(task for task in tasks if task.endswith("-0")))
 
 
 def deciding_role(log: str) -> str | None:
-    """Return the component whose end was the end of the service; None if not in the log."""
+    """Return the component whose end also ended the service; None if the log does not tell."""
     return next((found[1] for found in _DOMINANT.finditer(log)), None)
 
 
 def last_error(log: str) -> str:
-    """Return the last error that the ApplicationMaster logged about itself, with the exception's
-    first line, or why it gave the service up, or "".
+    """Return the last error that the ApplicationMaster logged about itself, with the first line of
+    the exception, or the reason why it gave the service up; "" if there is neither.
     """
     if given_up := _GIVEN_UP.search(log):
         return given_up[0][:500]

@@ -26,7 +26,8 @@ TOKEN_HEADER = "X-Hadoop-Delegation-Token"  # noqa: S105 - DelegationTokenAuthen
 
 
 class Auth:
-    """An authentication method, as `HttpClient` uses it, with what holds for most.
+    """An authentication method, as `HttpClient` uses it. This base class has the behaviour that
+    most methods share.
 
     A request goes to a ResourceManager (or the gateway in front of it), or to a node: a NodeManager
     or log server that the ResourceManager lists. Credentials for the ResourceManager must never be
@@ -39,7 +40,8 @@ class Auth:
             `negotiate`; or "".
         sent: The credentials, for messages; `{host}` is the server's name.
         advice: The next step for a user whose credentials are rejected; `{host}` as in `sent`.
-        rejections: The Java exceptions of a 403 that are about the credentials.
+        rejections: The Java exceptions in a 403 response that mean that the credentials were
+            rejected.
     """
 
     scheme = sent = advice = ""
@@ -50,22 +52,22 @@ class Auth:
         self.as_user = as_user
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:  # noqa: ARG002 (the same for nodes)
-        """Configure a new session for this method; by default to discard every cookie."""
+        """Configure a new session for this method; the default is to discard every cookie."""
         from http.cookiejar import DefaultCookiePolicy
 
         session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
     def params(self, *, node: bool) -> Mapping[str, str]:
-        """Return the query parameters to add to every request: `doAs` for a proxy user; never for
-        nodes, whose filter does not support it.
+        """Return the query parameters to add to every request: `doAs` for a proxy user. Requests to
+        nodes never get it, because a node's filter does not support it.
         """
         if node or not self.as_user:
             return {}
         return {"doAs": self.as_user}
 
     def explain(self, error: Exception) -> AuthError | None:  # noqa: ARG002 (most methods cannot fail in the session)
-        """Return the error for a failure inside the session, or None if the failure is not about
-        authentication.
+        """Return the error for a failure inside the session; None if authentication was not the
+        reason.
         """
         return None
 
@@ -156,7 +158,7 @@ class GatewayAuth(Auth):
             self.advice = "Check credentials.file or credentials.command, and `user`."
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:
-        """Send the credential to the gateway, and never to nodes, in `Authorization`."""
+        """Send the password or token in `Authorization`, to the gateway only, never to nodes."""
         super().prepare(session, node=node)
         if not node:
             session.auth = _Header("Authorization", self._scheme, self._credentials, self._login)
@@ -167,8 +169,8 @@ class GatewayAuth(Auth):
 
 
 class _Header:
-    """Send a secret in a header; if the server reports it as expired, read it again and repeat the
-    request once, since it was not executed.
+    """Sends a secret in a header. If the server reports the secret as expired, reads the secret
+    again and repeats the request once; that is safe, because the rejected request was not executed.
     """
 
     def __init__(
@@ -209,8 +211,8 @@ class _Header:
 def sent_again(
     response: requests.Response, request: requests.PreparedRequest, options: Mapping[str, Any]
 ) -> requests.Response:
-    """Send a rejected request once more, with new credentials; `options` are those of the first
-    attempt.
+    """Send a rejected request once more, with new credentials; `options` are the options of the
+    first attempt.
     """
     _ = response.content
     response.close()
@@ -236,7 +238,7 @@ _COOKIE = re.compile(r'\bhadoop\.auth="?[^";\s]')  # a 401 sets an empty one
 
 
 class KerberosAuth(Auth):
-    """Kerberos authentication through requests-kerberos, by the ticket cache or a keytab.
+    """Kerberos authentication through requests-kerberos, with the ticket cache or a keytab.
 
     Each exchange sends the ticket at once (without a 401 first) and requires mutual authentication
     by the server. The `hadoop.auth` cookie in the response is valid for ten hours and replaces
@@ -246,7 +248,7 @@ class KerberosAuth(Auth):
 
     Args:
         user: Short name of the principal.
-        principal: Principal to select in the ticket cache, None for its default.
+        principal: Principal to select in the ticket cache; None for the cache's default principal.
         as_user: User to impersonate, who then owns the jobs (doAs).
     """
 
@@ -290,7 +292,7 @@ class KerberosAuth(Auth):
         )
 
     def explain(self, error: Exception) -> AuthError | None:
-        """Return the error for a missing ticket, or for a missing authentication by the server."""
+        """Return the error if a ticket is missing, or if the server did not authenticate itself."""
         import requests
 
         from submit_tf_job.host import kerberos
@@ -312,12 +314,14 @@ class KerberosAuth(Auth):
         return None
 
     def answered(self, error: Exception) -> bool:
-        """Return whether the server had responded, but without its own authentication."""
+        """Return whether the server had responded, although it did not authenticate itself."""
         return type(error).__name__ == "MutualAuthenticationError"
 
 
 class _Negotiate:
-    """Authenticates requests by the cookie, or by an exchange if none is stored."""
+    """Authenticates requests with the `hadoop.auth` cookie, or, if no cookie is stored, with an
+    exchange of tickets.
+    """
 
     def __init__(self, exchange: Callable[[], Any], session: requests.Session) -> None:
         self._new_exchange = exchange
@@ -368,20 +372,21 @@ COMMAND_TIMEOUT_S = 60.0
 
 
 class Credentials:
-    """One secret of `credentials.file` or `credentials.command`, or one given directly.
+    """One secret, which comes from `credentials.file` or `credentials.command`, or is given
+    directly.
 
-    It is read at first use, and again after it has expired.
+    The secret is read when it is used first, and again after it has expired.
 
     Args:
         what: Kind of secret, for messages: "bearer token".
-        file: File that contains it, which only its owner may read.
-        command: Words of the command that prints it; run without a shell. Its standard error is
-            shown if it fails.
-        given: The secret itself, instead of both.
+        file: File that contains the secret; only the file's owner may be able to read it.
+        command: Words of the command that prints the secret; it is run without a shell. If the
+            command fails, its standard error is shown.
+        given: The secret itself, instead of a file or a command.
 
     Raises:
-        SettingsError: when none of these is given, or more than one, or the given secret is not
-            valid.
+        SettingsError: when none of `file`, `command` and `given` is given, or more than one, or the
+            given secret is not valid.
     """
 
     def __init__(
@@ -412,7 +417,7 @@ class Credentials:
 
     @property
     def secret(self) -> str:
-        """The secret, read at its first use.
+        """The secret; it is read when it is used first.
 
         Raises:
             SettingsError: The file cannot be used.
@@ -424,7 +429,9 @@ class Credentials:
             return self._secret
 
     def renewed(self, lapsed: str) -> str | None:
-        """Read the secret again after a server rejected `lapsed`; return None if unchanged."""
+        """Read the secret again after a server has rejected `lapsed`; return None if the secret has
+        not changed.
+        """
         with self._reading:
             if self._secret in (None, lapsed):
                 self._secret = self._read_once()

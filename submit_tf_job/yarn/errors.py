@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class ServiceUnreadable(ClusterUnavailable):
-    """The ResourceManager works, but the service's AM cannot be queried: it restarts, or is not
-    reachable on this cluster.
+    """The ResourceManager works, but the service's AM cannot be queried, because it is restarting
+    or cannot be reached on this cluster.
     """
 
 
 class ServiceTorn(ServiceUnreadable):
-    """The stored service is truncated: a ResourceManager is writing it, or died while it did, and
-    then it can never run.
+    """The stored service is truncated. Either a ResourceManager is still writing it, or it died
+    while it was writing; then this service can never run.
     """
 
 
@@ -86,7 +86,7 @@ _IMPERSONATION = _Meaning(  # ProxyUsers.authorize
 
 
 def _ticket_refused(words: str, why: str, hint: str) -> _Meaning:
-    """Return the row of the table for one of Java's Kerberos messages (sun.security.krb5)."""
+    """Return the row of the table for one of the Kerberos messages of Java (sun.security.krb5)."""
     message = f"{{url}} refuses the Kerberos ticket: {why}."
     return _Meaning(rf"GSSException.*(?:{words})", AuthError, message, hint)
 
@@ -230,8 +230,8 @@ _MEANINGS = (
 
 
 def unauthenticated(reply: Reply, auth: Auth) -> SubmitTFJobError | None:
-    """Return the error for a 401 or 403 that rejects the credentials, or their use for another
-    user; None for any other response.
+    """Return the error for a 401 or 403 that means that the credentials were rejected, or that they
+    may not be used for another user; None for any other response.
 
     `rest` calls this for every response. A response for which it returns None may still be a
     `refusal`.
@@ -273,7 +273,7 @@ def _skew_words(reply: Reply) -> str:
 
 
 def refusal(reply: Reply, doing: str) -> SubmitTFJobError | None:
-    """Return the error for a response with a known meaning, or None for any other.
+    """Return the error for a response whose meaning is known; None for any other response.
 
     Args:
         reply: A response with a status of 400 or more.
@@ -300,7 +300,7 @@ def rejection(words: str, details: Mapping[str, object]) -> SubmitTFJobError:
 
     Args:
         words: The application's diagnostics.
-        details: Its run and id.
+        details: The application's run and id, for the details of the error.
     """
     details = {**details, "diagnostics": words}
     return _known_refusal(words, details) or Refused(

@@ -1,15 +1,17 @@
-"""Submit one key exactly once, whatever is killed, lost, late or torn on the way.
+"""Submit one key exactly once, even if processes are killed, and responses are lost, late or cut
+off.
 
-Each run has a name of its own (`yarn.run_names`), and YARN lets only one application begin for a
-name: it stores the service before it starts an application, and of several POSTs at the same moment
-HDFS gives one the lease (hadoop-facts.md#two-posts-of-one-name). So a client reads the name,
-sends a POST if nothing is there, and reads again if the response is lost. The states of a name only
-go forward (`submission_steps`), and nothing that is sent here undoes or repeats anything, so late
-requests are harmless. A name whose POST died half-way is left as it is, and the next number is
-taken.
+Each run has a name of its own (`yarn.run_names`), and YARN starts only one application for a name:
+it stores the service before it starts an application, and if several POSTs arrive at the same
+moment, HDFS gives the lease to one of them (hadoop-facts.md#two-posts-of-one-name). So a client
+reads what is stored under the name, sends a POST if nothing is stored, and reads again if the
+response is lost. The states of a name only go forward (`submission_steps`), and nothing that is
+sent here undoes or repeats anything, so late requests are harmless. A name whose POST died half-way
+is left as it is, and the next number is taken.
 
-Two submissions of one job with different keys are kept apart by a second look after the POST, and
-not by YARN: where a client dies or stands still in that second, both runs live.
+Two submissions of one job with different keys have different names, so YARN accepts both. Each
+client prevents that by a second look after its POST, and ends its own run if the other was there
+before. If a client dies or is suspended between POST and second look, both runs stay alive.
 """
 
 from __future__ import annotations
@@ -78,14 +80,14 @@ class StoredRuns(Protocol):
         """Return the names of all stored services.
 
         Raises:
-            SubmitTFJobError: They cannot be read.
+            SubmitTFJobError: The names cannot be read.
         """
 
     def read(self, run: str) -> StoredRun | None:
-        """Return the copy of one service, None if there is none.
+        """Return the copy of one service; None if there is no copy.
 
         Raises:
-            SubmitTFJobError: It cannot be read.
+            SubmitTFJobError: The copy cannot be read.
         """
 
 
@@ -96,16 +98,17 @@ class KeyedSubmission:
     Attributes:
         job: The job's name.
         user: Its user.
-        key: What makes two submissions the same one.
-        name_of: Number → name of that run.
-        body_of: Number → the JSON of its service.
+        key: The submission's key: two submissions with the same key are the same submission.
+        name_of: Number → name of the run with that number.
+        body_of: Number → JSON of the service of that run.
         has_several_runs: Whether the key is ever run again.
         runs_again_after: Application that has ended → whether the key is run again after it.
         resubmissions_of: Run → the names of the runs that follow it without a new submission
             (`retries.memory`).
-        prepare: Called with the number before its POST, except shortly after the last call.
-        record_of: Run → what its record shows, for a run without a stored service.
-        names_with_records: Returns the names of the job's runs that have such a record.
+        prepare: Called with the number before its POST, unless it was called for it a short time
+            before.
+        record_of: Run → what the run's record tells, for a run without a stored service.
+        names_with_records: Returns the names of the job's runs that have a record.
         runs_again_after_forgotten: Run, application id → whether the key is run again after an
             application that the ResourceManager has forgotten; None for `has_several_runs`.
     """
@@ -130,13 +133,13 @@ class Submitted:
 
     Attributes:
         run: The run's name.
-        number: Its number.
-        application_id: The application that runs it, or ran it.
-        adopted: Whether it was there already, and not started by a POST of this call.
-        finished: Whether it had already ended when it was found.
-        after: The run of the same key that had ended before; "" if there was none.
+        number: The run's number.
+        application_id: The application of the run.
+        adopted: Whether the application was there already, so that no POST of this call started it.
+        finished: Whether the application had already ended when it was found.
+        after: The earlier run of the same key, which has ended; "" if there was none.
         live: Names of the other runs of the job that are alive.
-        alone: Whether it was started by a POST of this call, and is the job's only live run.
+        alone: Whether a POST of this call started the run, and it is the job's only live run.
     """
 
     run: str
@@ -173,13 +176,14 @@ def submit(
     Args:
         client: The cluster, as the user.
         what: The submission.
-        stored: YARN's copies of services; without them, the services API shows them.
+        stored: YARN's copies of services; if they are not given, services are read from the
+            services API.
         deadline: For the whole operation, default 300 s. It is extended by the duration of
             `prepare`.
-        on_wait: Called with one line when it waits for more than `SETTLE_S`.
+        on_wait: Called with one line when this call waits for more than `SETTLE_S`.
 
     Returns:
-        The run; never a second application for the same key and number.
+        The run. This call never starts a second application for the same key and number.
 
     Raises:
         NameTaken: when another run of the job is alive.
@@ -194,19 +198,22 @@ def submit(
 
 @dataclass
 class _TriedNumber:
-    """The state of one call of `submit` for the number that it tries: all of it is about one name,
-    and is forgotten when the call takes another number. The state for the whole job is in
+    """The state of one call of `submit` for the number that it tries now. All of it is about one
+    name, so it is forgotten when the call takes another number. State about the whole job is in
     `_Submitting`.
 
     Attributes:
         number: The number.
         name: The name of its run.
-        unchanged_since: Since when everything that was read of the name is the same.
-        waits_since: When the first look at the name began.
-        last_view: What was read of the name the last time.
-        lost_post_at: When the response of a POST of the name was lost; None if none was.
-        of_this_call: Whether this call has posted the name, or found it before its end.
-        app_seen_at: Application that the stored service names → when that was first read.
+        unchanged_since: Since when everything that is read about the name has been the same.
+        waits_since: Since when this call has waited for the name: the time of its first look.
+        last_view: What was read about the name last.
+        lost_post_at: When the response to a POST of the name was lost; None if no response was
+            lost.
+        of_this_call: Whether this call has posted a service with the name, or found its application
+            still alive.
+        app_seen_at: Id of the application in the stored service → when this call first read that
+            id.
         wait_was_told: Whether the caller was told that it waits for the name.
     """
 
@@ -259,7 +266,7 @@ class _Submitting:
         self._tried = _TriedNumber(number, self._what.name_of(number), now, now)
 
     def run(self) -> Submitted:
-        """Read and act until the submission exists, or cannot succeed."""
+        """Read and act until the submission exists, or it is clear that it cannot succeed."""
         first = self._live_runs()
         self._try_number(self._first_number(first))
         live: tuple[AppReport, ...] | None = first
@@ -313,10 +320,11 @@ class _Submitting:
         return self._send_post()
 
     def _adopt_found(self, action: Adopt, seen: View) -> Submitted | None:
-        """Return an application that was found; None to look again.
+        """Return an application that was found; None to read everything again.
 
         Raises:
-            NameTaken: Another submission's run started first, so this one was ended.
+            NameTaken: A run of another submission started first, so this call has ended its own
+                run.
         """
         app = action.app
         if app is not None and _may_be_withdrawn(app):
@@ -330,7 +338,9 @@ class _Submitting:
         )
 
     def _waits_for_leader(self, app: AppReport) -> bool:
-        """Wait if a new leader may not list the older applications yet."""
+        """Wait if the active ResourceManager is new and may not list the older applications yet;
+        return whether this call waited.
+        """
         with self._outcome_known():
             leader = self._client.cluster_info(deadline=self._deadline)
         if leader.is_recovering(_NEW_LEADER_S) is not True:
@@ -341,13 +351,13 @@ class _Submitting:
         return True
 
     def _other_run(self, app: AppReport) -> Submitted | None:
-        """Return another live run of the job if it has the same key: `retries.memory` has started
-        it. Return None, to look again, if it has another number of this submission: its POST
-        arrived after the run had been deleted, or after the number had been given up; or another
-        client has taken a later number.
+        """Return another live run of the job if it was started by `retries.memory` for the same
+        key. Return None, to look again, if the other run has another number of this same
+        submission: its POST arrived late, after the run had been deleted or its number given up, or
+        another client has taken a later number.
 
         Raises:
-            NameTaken: It is a run of another submission.
+            NameTaken: The other run belongs to another submission.
         """
         place = self._place_of(app)
         if place is None:
@@ -365,8 +375,8 @@ class _Submitting:
         return Submitted(run, number, app.id, adopted=True)
 
     def _place_of(self, app: AppReport) -> int | None:
-        """Return the number of a run of this submission, or of the run that it follows by
-        `retries.memory`; None for a run of another submission.
+        """Return the number of a run of this submission. For a run that `retries.memory` started,
+        return the number of the run that it follows. Return None for a run of another submission.
         """
         run = app.name or ""
         for number in range(self._tried.number + _WINDOW):
@@ -377,8 +387,8 @@ class _Submitting:
         return None
 
     def _can_run(self, app: AppReport) -> bool:
-        """Return whether an application runs, or its stored service names it: the ApplicationMaster
-        of another one ends at once.
+        """Return whether an application runs already, or is the one that its stored service names:
+        the ApplicationMaster of any other application ends at once.
         """
         if app.state is AppState.RUNNING:
             return True
@@ -402,8 +412,8 @@ class _Submitting:
     # --- numbers ---
 
     def _first_number(self, live: Iterable[AppReport]) -> int:
-        """Return the number to begin with: the newest that is known. Stored services may have been
-        deleted, also those of lower numbers that had been given up.
+        """Return the number to begin with: the newest number that is known. Lower numbers may have
+        been used, too: their stored services may have been deleted, or the numbers given up.
         """
         self._learn_names(live)
         left = set(self._known_names)
@@ -424,8 +434,8 @@ class _Submitting:
         return self._lower_numbers.pop() if self._lower_numbers else 0
 
     def _learn_names(self, live: Iterable[AppReport]) -> None:
-        """Remember the names of the job's runs, live and stored; a list of the latter is read again
-        after a while.
+        """Remember the names of the job's live and stored runs; the list of stored runs is read
+        again after a while.
         """
         names = {app.name or "" for app in live}
         now = self._client.clock()
@@ -436,7 +446,9 @@ class _Submitting:
         self._known_names.update(name for name in names if is_run_of(name, self._what.job))
 
     def _next_number(self, done: Next) -> int:
-        """Return the next number that was not used, or whose run is to be reported."""
+        """Return the next number that was not used yet, or whose run is to be returned to the
+        caller.
+        """
         if done.foreign:
             self._foreign_names.add(self._tried.name)
         if done.foreign or done.spoiled:
@@ -527,15 +539,15 @@ class _Submitting:
         )
 
     def _is_not_listed_yet(self, app: AppReport, listed: Iterable[AppReport]) -> bool:
-        """Return whether a list is from before an application that has just begun; a list that
-        lacks it for longer comes from a cache.
+        """Return whether a list is older than an application that has just begun. If lists lack the
+        application for a longer time, they come from a cache, and the result is False.
         """
         now = self._client.clock()
         since = self._tried.app_seen_at.setdefault(app.id, now)
         return now - since < SETTLE_S and all(other.id != app.id for other in listed)
 
     def _read_stored(self, run: str) -> tuple[StoredRun | None, SubmitTFJobError | None]:
-        """Return the stored service of a run, or why it could not be read."""
+        """Return the stored service of a run, or the error that prevented reading it."""
         if self._stored is not None:
             return self._stored_or_recorded(run, self._stored.read)
         try:
@@ -552,7 +564,9 @@ class _Submitting:
     def _stored_or_recorded(
         self, run: str, read: Callable[[str], StoredRun | None]
     ) -> tuple[StoredRun | None, SubmitTFJobError | None]:
-        """Return the stored service of a run, or what its record shows; or why neither is known."""
+        """Return the stored service of a run, or what the run's record tells about it, or the error
+        if neither can be read.
+        """
         try:
             return read(run) or self._what.record_of(run), None
         except SubmitTFJobError as error:
@@ -560,7 +574,7 @@ class _Submitting:
             return None, error
 
     def _is_given_up(self) -> bool:
-        """Return whether this call or another one has given the number up; another call has done so
+        """Return whether this call or another one has given the number up. Another call has done so
         if a service with the next number is stored.
         """
         if self._tried.number in self._given_up_numbers or self._stored is not None:
@@ -581,8 +595,8 @@ class _Submitting:
         return bool(version) and version < (3, 2)
 
     def _is_recovering(self, listed: object) -> bool:
-        """Return whether the ResourceManager has just started, and knows nothing of the job though
-        services of it are stored.
+        """Return whether the ResourceManager has just started and knows nothing of the job,
+        although services of the job are stored.
         """
         if listed or not self._known_names:
             return False
@@ -597,8 +611,8 @@ class _Submitting:
     # --- acting ---
 
     def _kill_apps(self, app_ids: Iterable[str], reason: str = "") -> None:
-        """End applications of this submission. As long as one of them may still run, the outcome of
-        the submission is unknown.
+        """End applications of this submission. As long as one of these applications may still run,
+        the outcome of the submission is unknown.
         """
         for app_id in app_ids:
             self._ended_by_this_call.add(app_id)
@@ -609,8 +623,8 @@ class _Submitting:
                 raise self._not_known(error) from error
 
     def _prepare_post(self) -> bool:
-        """Prepare a POST, except shortly after the last preparation; return False if that took so
-        long that the name has to be read again.
+        """Prepare a POST, unless the last preparation was a short time ago. Return False if the
+        preparation took so long that the name has to be read again.
         """
         begun = self._client.clock()
         number, at = self._prepared_at or (-1, 0.0)
@@ -665,8 +679,9 @@ class _Submitting:
         self._tried.lost_post_at = self._client.clock()
 
     def _end_unless_first(self, app_id: str) -> Submitted | None:
-        """Return the application of our POST, unless another run of the job was there before it:
-        then end ours, which nobody else has seen running. Return None to look again.
+        """Return the application of our POST, unless another run of the job existed before it. In
+        that case end our application, which no other client has seen running. Return None to look
+        again.
         """
         try:
             apps, mine = self._listed_by_leader(app_id)
@@ -690,8 +705,9 @@ class _Submitting:
         return replace(self._submitted_as(app_id), alone=mine is not None and len(apps) == 1)
 
     def _listed_by_leader(self, app_id: str) -> tuple[tuple[AppReport, ...], AppReport | None]:
-        """Return what `_live_runs_and` does, of a leader that lists all: one that has just begun is
-        asked again after some seconds, a few times; one whose age is not known once.
+        """Return the result of `_live_runs_and`, from an active ResourceManager that lists all
+        applications. A ResourceManager that has just become active is asked again after some
+        seconds, a few times; one whose start time is not known is asked again once.
         """
         for look in count(1):
             begun = self._client.clock()
@@ -707,7 +723,7 @@ class _Submitting:
         return apps, mine
 
     def _live_runs_and(self, app_id: str) -> tuple[tuple[AppReport, ...], AppReport | None]:
-        """Return the job's live applications, and the one of our POST if it is listed."""
+        """Return the job's live applications, and the application of our POST if it is listed."""
         apps = tuple(app for app in self._live_runs() if app.id not in self._ended_by_this_call)
         return apps, next((app for app in apps if app.id == app_id), None)
 
@@ -733,8 +749,8 @@ class _Submitting:
 
     @contextlib.contextmanager
     def _outcome_known(self) -> Iterator[None]:
-        """Raise `AnswerLost` for any error of a later request if a POST may have been accepted,
-        because the outcome of the submission is then unknown.
+        """Raise `AnswerLost` instead of any error of a later request, if a POST may have been
+        accepted: the outcome of the submission is then unknown.
         """
         try:
             yield
@@ -773,8 +789,8 @@ class _Submitting:
         return error if self._first_lost_post is None else self._not_known(error)
 
     def _stored_unreadable(self, error: SubmitTFJobError, message: str) -> SubmitTFJobError:
-        """Return the error of a submission that ends because the stored service cannot be read,
-        which would show whether it was submitted before.
+        """Return the error for a submission that ends because the stored service cannot be read, so
+        that it is not known whether the key was submitted before.
         """
         hint = error.hint
         if self._stored is not None:
@@ -793,5 +809,7 @@ class _Submitting:
 
 
 def _may_be_withdrawn(app: AppReport) -> bool:
-    """Return whether the client that has posted an application may still take its second look."""
+    """Return whether the client that posted an application may still take its second look, and then
+    end the application.
+    """
     return app.elapsed_ms is None or app.elapsed_ms < IN_FLIGHT_S * 1000

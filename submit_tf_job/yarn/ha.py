@@ -1,9 +1,10 @@
 """Select the active ResourceManager, and detect the responses of a standby.
 
-A standby responds with 307 and the active one's address, with 307 and only `Refresh` while none is
-active, with 307 to itself while it becomes active, and with 200 and text if a client has followed
-`Refresh` for long (hadoop-facts.md#standby-resourcemanager). Requests are sent to configured
-addresses only: `Location` merely selects one of them.
+A standby responds with 307 and the address of the active ResourceManager; with 307 and only
+`Refresh` while no ResourceManager is active; with 307 to itself while it becomes active; and with
+200 and text if a client has followed `Refresh` many times
+(hadoop-facts.md#standby-resourcemanager). Requests are sent to configured addresses only:
+`Location` merely selects one of them.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ def addresses_of(host: str) -> frozenset[str]:
 
 
 class ResourceManagers:
-    """The configured ResourceManagers, the one that responded last first.
+    """The configured ResourceManagers; the one that responded last comes first.
 
     Args:
         urls: Addresses as the settings have them: `http://host:port`, with the path behind a
             gateway, lower-case host and no slash at the end.
-        resolve: Maps a host name to its addresses; detects two names of one host.
+        resolve: Maps a host name to its addresses, so that two names of one host are recognised.
 
     Attributes:
         urls: The addresses in the order in which to try them.
@@ -49,7 +50,7 @@ class ResourceManagers:
             self.urls = (url, *(other for other in self.urls if other != url))
 
     def standby(self, reply: Reply, asked: str) -> TransportError | None:
-        """Return the meaning of a standby's response; None for any other response.
+        """Return what a standby's response means; None for a response that is not a standby's.
 
         A standby executes no request.
 
@@ -89,7 +90,9 @@ class ResourceManagers:
         return TransportError(f"standby of {address}", hopeless=True, unconfigured=address)
 
     def _configured_address(self, target: SplitResult) -> str | None:
-        """Return the configured address of the same scheme, port and host, under any host name."""
+        """Return the configured address that has the same scheme and port and means the same host,
+        even if the host's name is different.
+        """
         same = [
             url for url in self.urls if _scheme_and_port(urlsplit(url)) == _scheme_and_port(target)
         ]

@@ -1,5 +1,5 @@
 """Facts of the cluster that only a diagnosis needs: the scheduler's queues, nodes in every state,
-node labels, other applications in a queue, scheduler activities, configurations.
+node labels, other applications in a queue, scheduler activities, and configurations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _AMOUNT = re.compile(r"(?<![\w./-])([\w./-]+):\s*(\d{1,18})(?!\d)")  # a long fi
 
 
 class NodeContainer(NamedTuple):
-    """A container as its NodeManager reports it; `log_files` is None if not listed."""
+    """A container as its NodeManager reports it; `log_files` is None if the NodeManager does not
+    list them.
+    """
 
     state: str
     log_files: frozenset[str] | None
@@ -46,7 +48,9 @@ def scheduler(client: ResourceManager, *, deadline: Deadline | None = None) -> S
 
 
 def all_nodes(client: ResourceManager, *, deadline: Deadline | None = None) -> tuple[Node, ...]:
-    """Return every NodeManager that the ResourceManager lists, in service or not."""
+    """Return every NodeManager that the ResourceManager lists, including nodes that are not in
+    service.
+    """
     answer = _get_object(client, f"{_WS}/nodes", {"states": _EVERY_NODE_STATE}, deadline)
     return tuple(Node.from_json(item) for item in items(answer.get("nodes"), "node"))
 
@@ -83,7 +87,9 @@ def queue_apps(
 def live_apps(
     client: ResourceManager, only: Mapping[str, str], *, deadline: Deadline | None = None
 ) -> tuple[AppReport, ...]:
-    """Return the applications that have not ended, of every user and type, as `only` filters."""
+    """Return the applications that have not ended, of every user and type, filtered by the query
+    `only`.
+    """
     params = {"states": "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING", **only}
     answer = _get_object(client, f"{_WS}/apps", params, deadline)
     found = [AppReport.from_json(item) for item in items(answer.get("apps"), "app")]
@@ -93,8 +99,8 @@ def live_apps(
 def app_activities(
     client: ResourceManager, app_id: str, *, deadline: Deadline | None = None
 ) -> Mapping[str, int]:
-    """Return the scheduler's reasons for not allocating containers to an application, with counts;
-    the request enables their recording for a short time.
+    """Return the scheduler's reasons for not allocating containers to an application, with their
+    counts. The request also switches on the recording of such reasons for a short time.
     """
     answer = _get_object(
         client, f"{_WS}/scheduler/app-activities/{app_id}", {"maxTime": "10"}, deadline
@@ -104,7 +110,7 @@ def app_activities(
 
 
 def _innermost_diagnostics(value: object) -> Iterator[str]:
-    """Yield the diagnostics of the innermost steps, which the outer ones repeat."""
+    """Yield the diagnostics of the innermost steps; outer steps only repeat them."""
     if isinstance(value, list):
         for item in value:
             yield from _innermost_diagnostics(item)
@@ -138,8 +144,8 @@ def configuration(
 def node_property(
     client: ResourceManager, base: str, name: str, *, deadline: Deadline | None = None
 ) -> str | None:
-    """Return one property of a NodeManager's configuration, defaults included; None if it does not
-    report it (hadoop-facts.md#one-property-of-a-daemon).
+    """Return one property of a NodeManager's configuration, defaults included; None if the
+    NodeManager does not report the property (hadoop-facts.md#one-property-of-a-daemon).
     """
     outcome = client.fetch(base, "/conf", params={"name": name}, deadline=deadline)
     return text_of(object_of(_object_in(outcome), "property"), "value")
@@ -148,7 +154,7 @@ def node_property(
 def node_container(
     client: ResourceManager, base: str, container_id: str, *, deadline: Deadline | None = None
 ) -> NodeContainer | None:
-    """Return a container as its NodeManager reports it, or None without a usable response."""
+    """Return a container as its NodeManager reports it; None if there is no usable response."""
     outcome = client.fetch(base, f"/ws/v1/node/containers/{container_id}", deadline=deadline)
     container = _object_in(outcome).get("container")
     if not isinstance(container, Mapping):
@@ -168,7 +174,7 @@ def _get_object(
 
 
 def _object_in(outcome: Reply | TransportError) -> Answer:
-    """Return the JSON object of a response; an empty one without a usable response."""
+    """Return the JSON object of a response; an empty object if the response is not usable."""
     if isinstance(outcome, TransportError):
         return {}
     usable = outcome.status == 200 and "json" in outcome.content_type
@@ -219,12 +225,12 @@ class QueueResources:
         )
 
     def lacking(self, offer: QueueResources) -> tuple[str, ...]:
-        """Return the names of the resources of which an offer has less than this."""
+        """Return the names of the resources of which `offer` has less than this amount."""
         names = ("memory-mb", "vcores", *self.additional)
         return tuple(name for name in names if self.amount(name) > offer.amount(name))
 
     def fits(self, offer: QueueResources) -> bool:
-        """Return whether an offer has at least this amount of every resource."""
+        """Return whether `offer` has at least this amount of every resource."""
         return not self.lacking(offer)
 
     def __add__(self, other: QueueResources) -> QueueResources:
@@ -233,7 +239,7 @@ class QueueResources:
         return QueueResources(self.memory_mib + other.memory_mib, self.vcores + other.vcores, more)
 
     def minus(self, other: QueueResources) -> QueueResources:
-        """Return this amount minus another one; no resource is less than 0."""
+        """Return this amount minus another amount; no resource becomes less than 0."""
         more = {name: max(0, value - other.amount(name)) for name, value in self.additional.items()}
         return QueueResources(
             max(0, self.memory_mib - other.memory_mib), max(0, self.vcores - other.vcores), more
@@ -262,7 +268,7 @@ class Partition:
 
 
 class QueueUser(NamedTuple):
-    """One user of a queue; `limit` is the scheduler's current limit for the user."""
+    """One user of a queue; `limit` is the limit that the scheduler currently sets for the user."""
 
     name: str
     used: QueueResources = NO_RESOURCE
@@ -283,15 +289,17 @@ class Queue:
     """One queue of the scheduler.
 
     Attributes:
-        path: From the root, such as `root.ml`.
+        path: The queue's path from the root, such as `root.ml`.
         state: RUNNING, STOPPED, DRAINING, or None if the scheduler has no queue states.
         labels: Node labels that the queue may use; `*` means all.
-        default_label: Label of containers that request none.
+        default_label: Node label for containers that request no label.
         am_percent: Maximum share of the queue for ApplicationMasters, 0 to 1.
         max_parallel: Maximum number of running applications; None for no limit.
         user_limit_factor: Maximum share of one user, as a multiple of the queue's share.
-        largest: Its largest container; None if it is not reported.
-        lifetime_max_s: Seconds after which each of its applications ends; None for no limit.
+        largest: The largest container that the queue allocates; None if the scheduler does not
+            report it.
+        lifetime_max_s: Seconds after which YARN ends each application of the queue; None for no
+            limit.
         lifetime_default_s: The same for applications that ask for no lifetime.
     """
 
@@ -313,7 +321,9 @@ class Queue:
     raw: Answer = field(default_factory=dict, repr=False, compare=False)
 
     def partition(self, label: str = "") -> Partition:
-        """Return the share of a label; an empty one if the queue has no share of it."""
+        """Return the queue's share of the nodes with a label; an empty share if the queue has
+        none.
+        """
         return self.partitions.get(label) or Partition()
 
     def user(self, name: str | None) -> QueueUser | None:
@@ -325,8 +335,8 @@ class Queue:
         return not label or "*" in self.labels or label in self.labels
 
     def has_share(self, label: str) -> bool:
-        """Return whether the queue has a share of a label's nodes above 0 %; a queue without a
-        share lists labels that its jobs requested, at 0 %.
+        """Return whether the queue has a share above 0 % of the nodes with a label. A queue without
+        a share also lists a label that one of its jobs requested, with 0 %.
         """
         return label in self.partitions and self.partitions[label].max_percent != 0
 
@@ -351,12 +361,12 @@ class Scheduler:
 
     @property
     def is_capacity(self) -> bool:
-        """Whether it is the CapacityScheduler."""
+        """Whether the scheduler is the CapacityScheduler."""
         return "capacity" in self.type.lower()
 
     def find(self, queue: str | None) -> Queue | None:
-        """Return a queue by its path or the last element of it; None if the scheduler does not list
-        it.
+        """Return a queue by its path or by the last element of its path; None if the scheduler does
+        not list the queue.
         """
         if len(self.queues) == 1 and not self.queues[0].path.count("."):
             return self.queues[0]  # the FifoScheduler has only one queue, of any name
@@ -367,7 +377,7 @@ class Scheduler:
         )
 
     def line(self, queue: Queue) -> tuple[Queue, ...]:
-        """Return a queue and its parents, from the queue up to the root."""
+        """Return a queue and all its parents, in order from the queue up to the root."""
         above = [item for item in self.queues if queue.path.startswith(f"{item.path}.")]
         return (queue, *reversed(above))
 

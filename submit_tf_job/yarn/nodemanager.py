@@ -34,17 +34,17 @@ _CONTAINER = r"container_(?:e\d+_)?\d+_\d+_\d+_\d+"
 
 
 class NoSuchLogFile(NoSuchJob):
-    """The container has no log file of that name (yet)."""
+    """The container has no log file with that name (yet)."""
 
 
 class ContainerGone(NoSuchJob):
-    """The NodeManager has no record of the container's application: it has not started, or has
-    ended; in that case YARN collects its logs.
+    """The NodeManager has no record of the container's application: either the application has not
+    started there, or it has ended, and YARN collects its logs.
     """
 
 
 class NodeUnreachable(ClusterUnavailable):
-    """The NodeManager did not respond, or is not one of this cluster."""
+    """The NodeManager did not respond, or is not a node of this cluster."""
 
 
 class NodeLogFile(NamedTuple):
@@ -90,7 +90,7 @@ class LogStream:
         """Read the response up to the end of the NodeManager's header.
 
         Raises:
-            Interrupted: The response ended before that.
+            Interrupted: The response ended before the end of the header.
             BadAnswer: The response has no such header.
         """
         self._download = download
@@ -151,8 +151,8 @@ class NodeManagers:
         self._known_at: float | None = None
 
     def list_logs(self, node_http: str, container_id: str) -> tuple[NodeLogFile, ...]:
-        """Return the log files of a container; the list is empty for one that waits for its start,
-        and for an unknown container of a running application (seen on 3.4.2).
+        """Return the log files of a container. The list is empty for a container that has not
+        started yet, and for an unknown container of a running application (seen on 3.4.2).
 
         Args:
             node_http: The node's web address as the ResourceManager lists it, `host:port`.
@@ -160,7 +160,7 @@ class NodeManagers:
 
         Raises:
             ContainerGone: when the node has no record of the container (any more).
-            NodeUnreachable: when the node did not respond, or is not one of this cluster.
+            NodeUnreachable: when the node did not respond, or is not a node of this cluster.
             AuthError: when the user may not read these logs.
         """
         reply = self._get_from_node(node_http, f"{_logs_path(container_id)}")
@@ -174,8 +174,8 @@ class NodeManagers:
         """Return the id and the state (`RUNNING`, `KILLING`, `DONE`) of each container on a node.
 
         Raises:
-            NodeUnreachable: when the node did not respond, or is not one of this cluster.
-            BadAnswer: when its response has another format.
+            NodeUnreachable: when the node did not respond, or is not a node of this cluster.
+            BadAnswer: when the response has an unknown format.
         """
         reply = self._get_from_node(node_http, "/ws/v1/node/containers")
         if reply.status != 200:
@@ -184,11 +184,11 @@ class NodeManagers:
         return tuple((text_of(item, "id") or "", text_of(item, "state") or "") for item in listed)
 
     def lacks(self, node_http: str, container_id: str, file: str) -> bool:
-        """Return whether a container has log files, but none of that name.
+        """Return whether a container has log files, but none with the given name.
 
-        Lists them twice: a NodeManager that has collected an application's logs deletes them one by
-        one, and a file that was just deleted must not be reported as one that was never written.
-        Raises the errors of `list_logs`.
+        The files are listed twice, for this reason: a NodeManager that has collected an
+        application's logs deletes them one by one, and a file that was deleted a moment ago must
+        not be reported as a file that was never written. Raises the errors of `list_logs`.
         """
         first = self.list_logs(node_http, container_id)
         names = {found.name for found in first}
@@ -215,7 +215,7 @@ class NodeManagers:
         Raises:
             NoSuchLogFile: when the container has no such file (yet).
             ContainerGone: when the node has no record of the container (any more).
-            NodeUnreachable: when the node did not respond, or is not one of this cluster.
+            NodeUnreachable: when the node did not respond, or is not a node of this cluster.
             AuthError: when the user may not read these logs.
 
         Example:
@@ -265,7 +265,8 @@ class NodeManagers:
     ) -> Exception:
         """Return the error for a file that cannot be read.
 
-        Hadoop 3.5 reports an unknown container and a missing file alike; its list tells them apart.
+        Hadoop 3.5 returns the same response for an unknown container and for a missing file; the
+        list of the container's files shows which of them it is.
         """
         if reply.words != WORDLESS:
             return _missing_log_error(reply, container_id, file)
@@ -283,12 +284,14 @@ class NodeManagers:
         return outcome
 
     def page_of(self, host: str) -> str | None:
-        """Return the URL of a NodeManager's web server, or None if the host has none in service."""
+        """Return the URL of the web server of a host's NodeManager; None if the host has no
+        NodeManager in service.
+        """
         address = next(iter(self.addresses_of(host)), None)
         return address and f"{self._client.node_scheme}://{address}"
 
     def pages(self) -> dict[str, str]:
-        """Return the URL of the web server of each node in service, by its host."""
+        """Return the URL of the web server of each node that is in service, by the node's host."""
         nodes, scheme = self._client.nodes(), self._client.node_scheme
         return {
             node.host: f"{scheme}://{node.http_address}"
@@ -297,7 +300,9 @@ class NodeManagers:
         }
 
     def addresses_of(self, host: str, *, deadline: Deadline | None = None) -> list[str]:
-        """Return the web addresses of a host's NodeManagers in service: mostly there is one."""
+        """Return the web addresses of the NodeManagers in service on a host; there is usually only
+        one.
+        """
         nodes = self._client.nodes(deadline=deadline)
         return [node.http_address for node in nodes if node.host == host and node.http_address]
 
@@ -310,8 +315,8 @@ class NodeManagers:
         return f"{self._client.node_scheme}://{node_http}"
 
     def _node_addresses(self, wanted: str, deadline: Deadline) -> frozenset[str]:
-        """Return the nodes' addresses. Request them again if they are old, or if the wanted address
-        is not one of them.
+        """Return the nodes' addresses. They are requested again if they are old, or if the wanted
+        address is not among them.
         """
         now = self._client.clock()
         fresh = self._known_at is not None and now - self._known_at < NODES_KEPT_S
@@ -359,7 +364,7 @@ def _logs_path(container_id: str) -> str:
 
 
 def size_params(tail_bytes: int | None) -> dict[str, str]:
-    """Return the query for a whole file (None), or for that many bytes of its end."""
+    """Return the query for a whole file (None), or for this number of bytes at its end."""
     if tail_bytes is None:
         return {}
     return {"size": str(-tail_bytes)}
@@ -386,8 +391,8 @@ def log_file_path(name: str) -> str:
 
 
 def _missing_log_error(reply: Reply, container_id: str, file: str | None) -> Exception:
-    """Return the error for a missing file or for a removed container; both are a 404 for the
-    content of a file, and a 503 for a list.
+    """Return the error for a missing file or a removed container. For both, Hadoop responds with
+    404 to a request for a file's content, and with 503 to a request for a list.
     """
     words, details = reply.words, reply.details()
     if reply.status == 307:

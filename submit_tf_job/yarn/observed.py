@@ -1,4 +1,4 @@
-"""YARN's responses as dataclasses, parsed leniently, and the states in them.
+"""Dataclasses for YARN's responses, parsed leniently, and the states that the responses contain.
 
 Unknown fields are ignored, an unknown or missing state becomes UNKNOWN, and any other missing value
 None. A single element is accepted instead of a list, and numbers may be strings
@@ -157,7 +157,8 @@ class ObservedComponent:
 
 @dataclass(frozen=True)
 class ObservedService:
-    """A service as returned by GET; components and configuration are included only while it runs.
+    """A service as returned by GET; components and configuration are included only while the
+    service runs.
 
     Attributes:
         id: Application id; None before the AM has started, and on Hadoop 3.1.3 whenever the
@@ -277,17 +278,17 @@ class AppReport:
 
     @property
     def lists_anew(self) -> bool:
-        """Whether its ApplicationMaster may list no container yet although tasks run: it was
-        started again, or its ResourceManager was.
+        """Whether tasks may be running although the ApplicationMaster lists no container yet,
+        because the ApplicationMaster or its ResourceManager was started again.
         """
         return (self.attempt or 1) > 1 or "recovered after RM restart" in (self.diagnostics or "")
 
     @property
     def tasks_live(self) -> bool | None:
-        """Whether a task has a container; None if the ResourceManager's count does not tell.
+        """Whether any task has a container; None if the ResourceManager's count does not tell.
 
-        It counts the ApplicationMaster's container, too, and after its own restart only those whose
-        nodes have registered again.
+        That count includes the ApplicationMaster's container; and after a restart of the
+        ResourceManager it includes only containers whose nodes have registered again.
         """
         count = self.running_containers
         if count is None or count < 0 or "recovered after RM restart" in (self.diagnostics or ""):
@@ -297,7 +298,7 @@ class AppReport:
 
     @property
     def charge(self) -> Charge:
-        """What the ResourceManager has counted for it until now."""
+        """What the ResourceManager has counted for the application until now."""
         return Charge.of(self.raw)
 
     @property
@@ -307,14 +308,16 @@ class AppReport:
 
     @property
     def outlived_lifetime(self) -> bool:
-        """Whether its lifetime was over, and YARN killed it (RMAppLifetimeMonitor)."""
+        """Whether YARN killed the application because its lifetime was over
+        (RMAppLifetimeMonitor).
+        """
         killed = self.state is AppState.KILLED
         return killed and bool(re.search("exceeded the lifetime|lifetime period", self.diagnostics))
 
     @property
     def rejected(self) -> bool:
-        """Whether the scheduler did not take it: it never had a container (RMAppImpl, AppInfo),
-        and its diagnostics are about queues or the rules that choose one.
+        """Whether the scheduler rejected the application: it never had a container (RMAppImpl,
+        AppInfo), and its diagnostics are about queues or about the rules that choose a queue.
         """
         refused = self.state is AppState.FAILED and self.attempt is None
         return refused and re.search("queue|reject", self.diagnostics.lower()) is not None
@@ -331,7 +334,7 @@ class AppReport:
 
 @dataclass(frozen=True)
 class Charge:
-    """What the ResourceManager has counted for an application, its ApplicationMaster included.
+    """What the ResourceManager has counted for an application, including its ApplicationMaster.
 
     Attributes:
         memory_mib_s: MiB times seconds.
@@ -345,8 +348,9 @@ class Charge:
 
     @classmethod
     def of(cls, answer: Answer) -> Charge:
-        """Parse an `app` object. GPUs are in `resourceSecondsMap` alone, whose `entry` is an object
-        where it has one entry, else a list; other versions write a plain object of numbers.
+        """Parse an `app` object. Only its `resourceSecondsMap` contains the GPUs. The map's `entry`
+        is an object if it has one entry, else a list; other versions write a plain object of
+        numbers.
         """
         table = object_of(answer, "resourceSecondsMap")
         counted: dict[str, int] = {}
@@ -368,7 +372,7 @@ class Charge:
 
 
 def object_of(value: object, *keys: str) -> Answer:
-    """Return the object at a path of keys; {} if there is none."""
+    """Return the object at a path of keys; {} if there is no object."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}

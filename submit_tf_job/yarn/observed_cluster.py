@@ -1,6 +1,6 @@
 """What a ResourceManager reports about itself, its nodes, its largest container and the attempts of
-an application, parsed as `observed` parses applications. Most commands ask for none of it, and
-import it with the first answer.
+an application, parsed as `observed` parses applications. Most commands do not need these classes,
+so this module is imported only with the first response of that kind.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class ClusterInfo:
     """The description that a ResourceManager, active or standby, returns about itself.
 
     Attributes:
-        started_ms: When it became the leader.
-        sent_s: When it sent this, by its own clock (`Reply.sent_s`).
+        started_ms: When this ResourceManager became active.
+        sent_s: When this ResourceManager sent the response, by its own clock (`Reply.sent_s`).
     """
 
     state: str | None
@@ -78,13 +78,15 @@ class ClusterInfo:
 
     @property
     def recovers(self) -> bool:
-        """Whether it still recovers its state, and lists no application."""
+        """Whether the ResourceManager is still recovering its state, and so lists no
+        application.
+        """
         return self.ha_state == _RECOVERS
 
     @property
     def leads_for_s(self) -> float | None:
-        """Seconds since it became the leader, by its own clock; None if that is not known: it does
-        not report the time, or a server between has another clock.
+        """Seconds since the ResourceManager became active, by its own clock. None if that is not
+        known: it does not report the time, or a server in between has another clock.
         """
         if self.started_ms is None or self.sent_s is None:
             return None
@@ -92,8 +94,9 @@ class ClusterInfo:
         return None if age_s < -1.0 else max(0.0, age_s)  # `Date` has whole seconds
 
     def is_recovering(self, within_s: float) -> bool | None:
-        """Return whether the leader may not list all applications: it became the leader within
-        these seconds, or another one has answered. None if that cannot be determined by its clock.
+        """Return whether the ResourceManager may not list all applications yet: it became active
+        less than `within_s` seconds ago, or this description is of a standby. None if its clock
+        cannot tell.
         """
         if self.recovers or self.ha_state == "STANDBY":
             return True
@@ -104,7 +107,7 @@ class ClusterInfo:
 class Node:
     """One NodeManager; logs are read only from the addresses listed here.
 
-    Of a node that is not in service, Hadoop returns at most the totals.
+    For a node that is not in service, Hadoop returns at most the total amounts.
     """
 
     id: str

@@ -83,7 +83,9 @@ class Configuration:
 
 @dataclass(frozen=True)
 class KerberosPrincipal:
-    """The principal and keytab of the AM on a secure cluster; the name must contain a `/`."""
+    """The AM's principal and keytab on a secure cluster; the name of the principal must contain a
+    `/`.
+    """
 
     principal_name: str
     keytab: str
@@ -155,7 +157,7 @@ class Service:
     components: tuple[Component, ...] = ()
 
     def with_files(self) -> Service:
-        """Return it with its own files in every component, as the server stores it
+        """Return the service with its own files added to every component, as the server stores it
         (`Configuration.mergeFrom`).
         """
         common = self.configuration.files if self.configuration else ()

@@ -70,14 +70,14 @@ _SERVICES = "/app/v1/services"
 
 
 class QueueAccess(NamedTuple):
-    """Whether a user may submit to a queue, and the scheduler's explanation."""
+    """Whether a user may submit to a queue, and how the scheduler explains that."""
 
     allowed: bool
     diagnostics: str = ""
 
 
 class ResourceManager(HttpClient):
-    """Client for one cluster, as one user; it is made with the arguments of `HttpClient`.
+    """Client for one cluster, as one user; its constructor has the arguments of `HttpClient`.
 
     Example:
         >>> client = ResourceManager(["http://rm.example.com:8088"], SimpleAuth("alice"))
@@ -93,7 +93,7 @@ class ResourceManager(HttpClient):
         """Return the description of the ResourceManager that responded last, active or standby.
 
         Raises:
-            ClusterUnavailable: when none responded.
+            ClusterUnavailable: when no ResourceManager responded.
         """
         reply = self._get_expected(f"{_WS}/info", "describe itself", deadline=deadline)
         from submit_tf_job.yarn.observed_cluster import ClusterInfo
@@ -101,10 +101,11 @@ class ResourceManager(HttpClient):
         return ClusterInfo.from_json(_object_in_reply(reply, "clusterInfo"), reply.sent_s)
 
     def recent_info(self, *, deadline: Deadline | None = None) -> ClusterInfo:
-        """Return the description of a ResourceManager, at most a minute old: for its version.
+        """Return the description of a ResourceManager that is at most a minute old; it is good
+        enough to learn the version of Hadoop.
 
         Raises:
-            ClusterUnavailable: when none responded.
+            ClusterUnavailable: when no ResourceManager responded.
         """
         if self._info is None or self.clock() >= self._info_at + _INFO_S:
             self._info, self._info_at = self.cluster_info(deadline=deadline), self.clock()
@@ -114,7 +115,7 @@ class ResourceManager(HttpClient):
         """Return the time by the clock of the ResourceManager that responded last, in milliseconds
         since 1970; None if that is not known.
 
-        What decides compares times of YARN and HDFS with this one, never with the clock of this
+        Decisions compare times of YARN and HDFS with this time, never with the clock of this
         machine.
         """
         if self._sent is None:
@@ -126,8 +127,8 @@ class ResourceManager(HttpClient):
         return int((sent_s + self.clock() - at) * 1000)
 
     def who_am_i(self) -> str | None:
-        """Return the user as which the ResourceManager has authenticated this client; None if it
-        does not report it (before Hadoop 3.1.1, YARN-8319; behind some gateways).
+        """Return the user as whom the ResourceManager has authenticated this client; None if the
+        ResourceManager does not report it (before Hadoop 3.1.1, YARN-8319; behind some gateways).
         """
         reply = self.request("GET", f"{_WS}/userinfo")
         if reply.status != 200 or "json" not in reply.content_type:
@@ -159,13 +160,13 @@ class ResourceManager(HttpClient):
         return MaximumResources.from_json(object_of(answer, "maximum-resource-capability"))
 
     def scheduler(self, *, deadline: Deadline | None = None) -> Mapping[str, object]:
-        """Return the scheduler's description of its queues, not parsed."""
+        """Return the scheduler's description of its queues as unparsed JSON."""
         reply = self._get_expected(f"{_WS}/scheduler", "describe its queues", deadline=deadline)
         return object_of(reply.json_object(), "scheduler", "schedulerInfo")
 
     def queue_access(self, queue: str, user: str) -> QueueAccess | None:
-        """Return whether a user may submit to a queue; None if the scheduler does not report it
-        (unknown queue, old Hadoop).
+        """Return whether a user may submit to a queue; None if the ResourceManager does not report
+        that (unknown queue, old Hadoop).
         """
         params = {"user": user, "queue-acl-type": "SUBMIT_APPLICATIONS"}
         reply = self.request("GET", f"{_WS}/queues/{quote(queue, safe='')}/access", params=params)
@@ -186,11 +187,12 @@ class ResourceManager(HttpClient):
     def app(self, app_id: str, *, deadline: Deadline | None = None) -> AppReport | None:
         """Return an application, or None if the ResourceManager has no record of it (any more).
 
-        One that has just started knows none until it has recovered them all, and is asked again
-        until the deadline (hadoop-facts.md#restart).
+        A ResourceManager that has just started knows no application until it has recovered all of
+        them; it is asked again until the deadline (hadoop-facts.md#restart).
 
         Raises:
-            ClusterUnavailable: No ResourceManager responded, or it still recovers its state.
+            ClusterUnavailable: No ResourceManager responded, or the ResourceManager was still
+                recovering its state at the deadline.
         """
         deadline, path = deadline or self.deadline(), f"{_WS}/apps/{_app_id(app_id)}"
         reply = self.request("GET", path, deadline=deadline)
@@ -212,7 +214,7 @@ class ResourceManager(HttpClient):
         """Request an unknown application again while the ResourceManager recovers its state.
 
         Raises:
-            ClusterUnavailable: It still recovers at the deadline.
+            ClusterUnavailable: The ResourceManager was still recovering at the deadline.
         """
         recovers = waiting.APPLICATIONS_ARE_RECOVERED
         left_s = max(0.0, deadline.left_s - recovers.every_s)
@@ -285,8 +287,8 @@ class ResourceManager(HttpClient):
     def app_attempts(
         self, app_id: str, *, deadline: Deadline | None = None
     ) -> tuple[AppAttempt, ...]:
-        """Return the attempts of an application's AM, first to last; none if the application is
-        unknown.
+        """Return the attempts of an application's AM, from the first to the last; none if the
+        application is unknown.
         """
         reply = self.request("GET", f"{_WS}/apps/{_app_id(app_id)}/appattempts", deadline=deadline)
         from submit_tf_job.yarn.observed_cluster import AppAttempt
@@ -466,13 +468,15 @@ class ResourceManager(HttpClient):
         )
 
     def get_written_service(self, name: str) -> ObservedService:
-        """Return a service, and look again for up to 3 s while a ResourceManager is writing it.
+        """Return a service; while a ResourceManager is still writing the stored service, look again
+        for up to 3 s.
 
-        A POST writes the stored service twice, and it is empty for moments (seen on 3.4.2).
+        A POST writes the stored service twice, and for short moments it is empty (seen on 3.4.2).
 
         Raises:
             NoSuchJob: As `get_service`.
-            ServiceUnreadable: As `get_service`; also if it is still truncated after 3 s.
+            ServiceUnreadable: As `get_service`; also if the stored service is still truncated after
+                3 s.
         """
         for _ in waiting.SERVICE_IS_WRITTEN.attempts(self.clock, self.sleep):
             with suppress(ServiceTorn):
@@ -480,13 +484,13 @@ class ResourceManager(HttpClient):
         return self.get_service(name)
 
     def post_service(self, body: str, *, deadline: Deadline | None = None) -> str | None:
-        """Send the POST for a service to each ResourceManager in turn until one accepts it, once
-        each, without waiting for an active one.
+        """Send the POST for a service to each ResourceManager in turn until one accepts it. Each
+        gets the POST once; this does not wait until a ResourceManager becomes active.
 
         Args:
             body: The JSON of `records.dumps`.
-            deadline: For the whole operation; one earlier than `timeouts.post_s` shortens the wait
-                for the response.
+            deadline: For the whole operation; if it is earlier than `timeouts.post_s`, the wait for
+                the response is shorter.
 
         Returns:
             The application's id; None if the response does not contain it.
@@ -542,7 +546,7 @@ class ResourceManager(HttpClient):
     def delete_service(self, name: str) -> bool:
         """Stop a service if it runs, and delete it, which frees its name.
 
-        The request is not repeated: a second one could delete a service that another client has
+        The request is not repeated: a second request could delete a service that another client has
         posted in the meantime.
 
         Returns:
@@ -587,10 +591,10 @@ class ResourceManager(HttpClient):
         self._service_ok(self._put_change(_service_path(name), body), name, "extend")
 
     def _put_change(self, path: str, body: str) -> Reply:
-        """Send a change that a ResourceManager writes into the stored service, and send it again
-        while another client's change overwrites it.
+        """Send a change that a ResourceManager writes into the stored service. Send it again as
+        long as a change by another client overwrites it.
 
-        Of two changes at the same moment one fails and has no effect
+        If two changes are sent at the same moment, one of them fails and has no effect
         (hadoop-facts.md#two-changes-of-a-service-at-the-same-moment).
         """
         for _ in waiting.SERVICE_IS_WRITTEN.attempts(self.clock, self.sleep):
@@ -642,7 +646,9 @@ class ResourceManager(HttpClient):
 
 
 def _object_in_reply(reply: Reply, key: str) -> Answer:
-    """Return the object of a response; without it, the response is not a ResourceManager's."""
+    """Return the object with this key in a response. A response without it does not come from a
+    ResourceManager, and raises an error.
+    """
     described = reply.json_object().get(key)
     if not isinstance(described, Mapping):
         raise reply.bad(f"{reply.url} answered with JSON of another shape: no {key} in it.")

@@ -1,5 +1,5 @@
-"""HTTP responses of Hadoop's daemons with the error messages in them, and what comes instead of a
-response.
+"""HTTP responses of Hadoop's daemons with the error messages in them, and the errors that occur
+instead of a response.
 
 Error messages have five formats: `{"diagnostics": …}` of the services API, `{"exception",
 "message", "javaClassName"}` at the top level or below `"RemoteException"` (also as XML), Jetty's
@@ -25,7 +25,7 @@ _WORDS_MAX = 600  # maximum number of characters of Hadoop's message in an error
 
 @dataclass(frozen=True)
 class Reply:
-    """An HTTP response, completely read.
+    """An HTTP response that was read completely.
 
     Attributes:
         url: The requested URL, without the query, which may contain a token.
@@ -48,7 +48,7 @@ class Reply:
     @property
     def sent_s(self) -> float | None:
         """When the server sent the response, by its own clock (`Date`), in whole seconds since
-        1970; None if it does not say.
+        1970; None if the response does not say.
         """
         try:
             date = parsedate_tz(self.headers.get("date", ""))
@@ -74,23 +74,23 @@ class Reply:
 
     @property
     def speaks_json(self) -> bool:
-        """Whether the response is the JSON of a REST API, and not the web server's error page,
-        which is JSON too if the request accepts it.
+        """Whether the response is the JSON of a REST API, and not the error page of the web server,
+        which is also JSON if the request accepts JSON.
         """
         return "json" in self.content_type and "servlet" not in self._error_object()
 
     @property
     def is_hadoops(self) -> bool:
-        """Whether a REST API of Hadoop sent the response, and not a server in front of it."""
+        """Whether a REST API of Hadoop sent the response, and not a proxy in front of it."""
         return self.speaks_json or bool(self.java_class)
 
     @property
     def cut_off(self) -> bool:
-        """Whether the response is certainly truncated: in its body, which urllib3 1.26 does not
-        detect, in its JSON, or in its header fields, which Python does not detect.
+        """Whether the response is certainly truncated: in its body (urllib3 1.26 does not detect
+        that), in its JSON, or in its header fields (Python does not detect that).
 
-        The ResourceManager calls the text of some of its exceptions JSON (of a signal to an absent
-        container: 3.4.2), which is whole.
+        The ResourceManager sends the plain text of some exceptions with the media type of JSON
+        (3.4.2: after a signal to an absent container); such a response is not truncated.
         """
         length = self.headers.get("content-length", "")
         packed = "content-encoding" in self.headers
@@ -126,7 +126,7 @@ class Reply:
         raise self._bad_shape()
 
     def json_object(self) -> dict[str, object]:
-        """Return the JSON object in the response; raises as `json_value`."""
+        """Return the JSON object in the response; raises the same errors as `json_value`."""
         value = self.json_value()
         if not isinstance(value, dict):
             raise self._bad_shape()
@@ -153,8 +153,8 @@ class Reply:
 
     @cached_property
     def _parsed_body(self) -> object:
-        """The JSON with clean texts, as diagnostics and names are what others wrote; None if it is
-        not valid.
+        """The JSON of the body with cleaned texts, because diagnostics and names are written by
+        others; None if it is not valid JSON.
         """
         try:
             return foreign.parse(self.body)
@@ -183,7 +183,9 @@ def clean(words: str) -> str:
 
 
 def xml_fields(text: str, names: Iterable[str]) -> dict[str, object]:
-    """Return the text of elements, without an XML parser, which crafted entities could attack."""
+    """Return the text of elements. No XML parser is used, because crafted entities could attack
+    it.
+    """
     found = {name: _text_of(text, name) for name in names}
     return {name: _unescape_html(words) for name, words in found.items() if words is not None}
 
@@ -221,7 +223,7 @@ _CERTIFICATES = (  # OpenSSL's messages, and the advice for each
 
 
 class TransportError(NamedTuple):
-    """One attempt without a usable response.
+    """An attempt that gave no usable response.
 
     Attributes:
         why: Reason, for messages: "connection refused".
@@ -230,9 +232,10 @@ class TransportError(NamedTuple):
         advice: The next step for the user.
         active: The configured ResourceManager that a standby names as active; None if it names
             none, or itself.
-        unconfigured: The active one's address if that is not configured.
+        unconfigured: The address of the active ResourceManager, if a standby names one that is not
+            configured.
         refusal: The error to raise if every ResourceManager responds this way.
-        speaks: The scheme that the server expects, if the request had another one.
+        speaks: The scheme that the server expects, if the request had another scheme.
     """
 
     why: str
@@ -344,8 +347,8 @@ def _is_not_http(cause: BaseException) -> bool:
 
 
 def _is_bad_chunk(cause: BaseException | None) -> bool:
-    """Return whether http.client could not parse a chunk's length: it gets an empty one when the
-    connection breaks.
+    """Return whether http.client could not parse the length of a chunk: if the connection breaks,
+    it gets an empty length.
     """
     return isinstance(cause, ValueError) and not str(cause).endswith("b''")
 

@@ -1,10 +1,10 @@
 """The HTTP client for all requests to ResourceManagers and NodeManagers.
 
-`session` sends one request over requests, which is imported with the first one. Retries follow the
-rules of Hadoop's own RPC client (RetryPolicies.java). A request that never reached a
-ResourceManager, or that a standby rejected, is sent to the next one until the deadline. A request
-that was sent without a response is repeated only if it is idempotent; otherwise `AnswerLost` is
-raised, and the caller has to check the outcome.
+`session` sends one request with the library requests, which is imported with the first request.
+Retries follow the rules of Hadoop's own RPC client (RetryPolicies.java). A request that never
+reached a ResourceManager, or that a standby rejected, is sent to the next one until the deadline. A
+request that was sent without a response is repeated only if it is idempotent; otherwise
+`AnswerLost` is raised, and the caller has to check the outcome.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Timeouts(NamedTuple):
     """Timeouts in seconds.
 
     Attributes:
-        connect_s: For a connection.
+        connect_s: To open a connection.
         read_s: For the next bytes of the response to a GET.
         post_s: For the response to a POST, which includes the upload of jars and the acceptance of
             the application (hadoop-facts.md#jar-upload-inside-the-post).
@@ -169,16 +169,17 @@ class HttpClient:
 
     @property
     def node_scheme(self) -> str:
-        """`http` or `https` of the nodes: the scheme in the links that the ResourceManager writes;
-        else the one that a node answered by; else the ResourceManager's own. They may differ,
-        because a proxy may add TLS to the ResourceManager alone.
+        """`http` or `https`, for requests to nodes: the scheme in the links that the
+        ResourceManager writes; if none is known, the scheme by which a node has answered; else the
+        ResourceManager's own scheme. These can differ, because a proxy may add TLS to the
+        ResourceManager alone.
         """
         own = self.rms.urls[0].partition("://")[0]
         return self._told_node_scheme or self._met_node_scheme or own
 
     def learn_node_scheme(self, link: str | None) -> None:
-        """Take the scheme of a link to a node that the ResourceManager wrote, which follows its
-        yarn.http.policy; a gateway in front of it writes links to itself.
+        """Take the scheme from a link to a node. The ResourceManager writes such links with the
+        scheme of its yarn.http.policy; links to a gateway in front of it are ignored.
         """
         parts = urlsplit(link or "")
         gateways = {urlsplit(url).netloc for url in self.rms.urls}
@@ -258,7 +259,9 @@ class HttpClient:
         params: Mapping[str, str] | None = None,
         deadline: Deadline | None = None,
     ) -> Reply | TransportError:
-        """Send one GET to an address in the cluster; the caller has to check the address."""
+        """Send one GET to an address in the cluster; the caller has to check that the address is
+        one.
+        """
         wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
         deadline = deadline or self.deadline()
         base, response = self._send_to_node(base, wanted, deadline)
@@ -276,7 +279,7 @@ class HttpClient:
         """Send a GET to one address, once; a successful response is returned unread.
 
         Args:
-            base: An address in the cluster; the caller has to check it.
+            base: An address in the cluster; the caller has to check that it is one.
             path: Path below it.
             params: Query, in addition to the parameters of the authentication.
             deadline: For the start of the response; the rest has no deadline, but each read has a
@@ -293,7 +296,7 @@ class HttpClient:
     def _try_each(
         self, wanted: _Request, deadline: Deadline, seen: dict[str, TransportError]
     ) -> Reply | None:
-        """Try each ResourceManager once, in the order suggested by their responses."""
+        """Try each ResourceManager once; responses of standbys suggest the order."""
         waiting = deque(self.rms.urls)
         while waiting and deadline.left_s:
             url = waiting.popleft()
@@ -333,11 +336,11 @@ class HttpClient:
     def _send_to_node(
         self, base: str, wanted: _Request, deadline: Deadline, *, endless: bool = False
     ) -> tuple[str, requests.Response | TransportError]:
-        """Send a GET to an address in the cluster, by the other scheme if the server expects that;
-        return the address that was asked last, and its response.
+        """Send a GET to an address in the cluster, with the other scheme (http or https) if the
+        server expects it. Return the address that was asked last, and its response.
 
-        It changes to http only if the ResourceManager does not write https into its links: an
-        attacker on the way could answer without TLS, too.
+        The scheme changes to http only if the ResourceManager does not write https into its links:
+        an attacker on the network could also answer without TLS.
         """
         response = self._send_once(base, wanted, deadline, endless=endless)
         speaks = response.speaks if isinstance(response, TransportError) else ""
@@ -361,9 +364,9 @@ class HttpClient:
         """Send a request once, and return its response with the body unread.
 
         Args:
-            others: Whether others remain to be tried: a ResourceManager that does not respond must
-                not use up their time.
-            endless: Whether a successful response may take longer than until the deadline.
+            others: Whether other ResourceManagers remain to be tried: one that does not respond
+                must not use up the time for the others.
+            endless: Whether the body of a successful response may arrive after the deadline.
         """
         node, left_s = base not in self.rms.urls, max(deadline.left_s, 0.001)
         within_s = left_s / 2 if others and wanted.repeatable else left_s
@@ -475,7 +478,8 @@ class HttpClient:
     def _session_for(self, *, node: bool) -> Session:
         """Return the session for an address.
 
-        Nodes have one of their own, which never gets the credentials for ResourceManagers.
+        For nodes there is a separate session, which never gets the credentials for
+        ResourceManagers.
         """
         from submit_tf_job.yarn.session import Session
 
@@ -487,8 +491,8 @@ class HttpClient:
 
 
 def _of_every_address(urls: Iterable[str]) -> str:
-    """Return the next step for the user if a configured address means every address of a
-    machine.
+    """Return a hint for the user if a configured address is the wildcard address (every address of
+    a machine).
     """
     every = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened at
     if not any(urlsplit(url).hostname in every for url in urls):
@@ -500,8 +504,8 @@ def _of_every_address(urls: Iterable[str]) -> str:
 
 
 def _auth_error_of_all(seen: Mapping[str, TransportError]) -> SubmitTFJobError | None:
-    """Return the authentication error if every ResourceManager rejects the request; a standby alone
-    may reject valid credentials.
+    """Return the authentication error if every ResourceManager rejects the request. A standby's
+    rejection alone does not count, because it may reject valid credentials.
     """
     refusals = [trouble.refusal for trouble in seen.values()]
     return refusals[0] if all(refusals) else None

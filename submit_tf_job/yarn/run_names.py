@@ -1,10 +1,10 @@
 """The names of runs: a run is one execution of one submission, and a YARN service of its own.
 
 YARN keeps everything of a service by its name: one stored definition, one registry path, one set of
-DNS names. What ends for one run must not touch another, so each run has a name of its own:
-`digits-4k3f7qa2` is a run of the job `digits`. The suffix is a hash of user, job, key and number:
-the key says what makes two submissions the same one, and the number counts how often that key has
-been run. So every client computes the same name for the same submission, without a request.
+DNS names. When things of one run end, they must not affect another run, so each run has a name of
+its own: `digits-4k3f7qa2` is a run of the job `digits`. The suffix is a hash of user, job, key and
+number: submissions with the same key are the same submission, and the number counts how often that
+key has been run. So every client computes the same name for the same submission, without a request.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def run_name(job: str, user: str, key: str, number: int, *, room: int = 63) -> s
     Args:
         job: The job's name.
         user: Its user.
-        key: What makes two submissions the same one.
-        number: How often that key has been run before.
-        room: The most characters that the name may have.
+        key: The submission's key: two submissions with the same key are the same submission.
+        number: How often a run with that key was started before.
+        room: The largest number of characters that the name may have.
     """
     digest = hashlib.sha256(f"{user}\n{job}\n{key}\n{number}".encode()).digest()
     letters = base64.b32encode(digest[1:6])[:7].decode().lower()
@@ -44,14 +44,17 @@ def run_name(job: str, user: str, key: str, number: int, *, room: int = 63) -> s
 
 
 def head_of(job: str, room: int) -> str:
-    """Return the readable part of a run's name: the job's name, shortened where it has no room."""
+    """Return the readable part (head) of a run's name: the job's name, shortened if there is not
+    enough room for it.
+    """
     return job if len(job) + SUFFIX <= room else short_head(job)
 
 
 def short_head(job: str) -> str:
-    """Return the short form of a job's name: its beginning, and a hash of all of it.
+    """Return the short form of a job's name: its beginning, and a hash of the whole name.
 
-    It depends on the name alone, so the runs of a job can be found without its roles.
+    The short form depends only on the job's name, so the runs of a job can be found without knowing
+    its roles.
     """
     letters = base64.b32encode(hashlib.sha256(job.encode()).digest()).decode().lower()[:3]
     return f"{job[:_SHORT].rstrip('-')}{letters}"
@@ -63,30 +66,34 @@ def may_be_short(head: str) -> bool:
 
 
 def is_run(service: str) -> bool:
-    """Return whether a name is that of a run."""
+    """Return whether the name of a service is the name of a run."""
     return _RUN.fullmatch(service) is not None
 
 
 def job_of(service: str) -> str:
-    """Return the job of a run, as its name shows it; another tool's service is a job itself."""
+    """Return the job of a run, as far as the run's name shows it; for a service of another tool,
+    return the service's name.
+    """
     found = _RUN.fullmatch(service)
     return found["head"] if found else service
 
 
 def is_run_of(service: str | None, job: str) -> bool:
-    """Return whether a service is a run of a job, or another tool's service of that name."""
+    """Return whether a service is a run of a job, or a service of another tool with the job's
+    name.
+    """
     found = _RUN.fullmatch(service or "")
     return service == job or (found is not None and found["head"] in (job, short_head(job)))
 
 
 def means_run(name: str, service: str | None) -> bool:
-    """Return whether a user who names a job or a run means this run."""
+    """Return whether a user who gives the name of a job or a run means this run."""
     return service == name or (not is_run(name) and is_run_of(service, name))
 
 
 def job_as_named(name: str, service: str) -> str:
-    """Return the job of a run that a user has found by this name: the name itself if it is the
-    job's, because the run's name may show only its beginning.
+    """Return the job of a run that a user has found with this name. If the name is a job's, return
+    the name itself, because the run's name may show only its beginning.
     """
     return name if not is_run(name) and is_run_of(service, name) else job_of(service)
 
@@ -102,7 +109,7 @@ class Again(str, Enum):
 def host_name(role: str, index: int, service: str, user: str, domain: str | None) -> str:
     """Return the host name that Registry DNS gives a component instance.
 
-    It is in lower case (BaseServiceRecordProcessor).
+    The host name is in lower case (BaseServiceRecordProcessor).
     """
     name = f"{role}-{index}.{service}.{user}"
     return (f"{name}.{domain}" if domain else name).lower()
@@ -111,7 +118,7 @@ def host_name(role: str, index: int, service: str, user: str, domain: str | None
 def registry_user(user: str) -> str:
     """Map a user name as Hadoop's registry does (RegistryUtils.registryUser).
 
-    No realm, no host, lower case, `_` becomes `-`.
+    Realm and host are removed, letters become lower case, and `_` becomes `-`.
     """
     return user.split("@")[0].split("/")[0].lower().replace("_", "-")
 
@@ -122,8 +129,9 @@ def registry_user(user: str) -> str:
 def content_key(job: Job) -> str:
     """Return 16 hexadecimal digits that are the same for the same job with the same files.
 
-    Only what differs from the defaults counts, so that a new version of this program, which knows
-    more keys, finds what an older one submitted. Files count by their content, not by their path.
+    Only values that differ from the defaults count, so that a new version of this program, which
+    knows more keys, finds what an older version has submitted. Files count by their content, not by
+    their path.
     """
     text = json.dumps(_normal_form(job), sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

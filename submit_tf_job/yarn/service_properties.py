@@ -1,4 +1,6 @@
-"""Properties of YARN services and components: what a client writes there, and reads again."""
+"""Properties of YARN services and components that this package sets in a submission, and reads
+later.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,11 @@ _WRITTEN = re.compile(r"(?P<number>\d{1,4}) (?P<former>[a-z][a-z0-9-]*)(?P<sizes
 
 @dataclass(frozen=True)
 class Resubmission:
-    """How often a job was submitted again, and with what memory.
+    """How often a job was submitted again by `retries.memory`, and with how much memory.
 
     Attributes:
         number: 1 for the first time; 0 for a job that was not submitted again.
-        former: The run before.
+        former: The run that ran out of memory before this one.
         memory: Role -> MiB, of the roles that have more than the job spec says.
     """
 
@@ -56,7 +58,7 @@ class Resubmission:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Resubmission:
-        """Read it from a service's properties."""
+        """Read a resubmission from a service's properties."""
         found = _WRITTEN.fullmatch(properties.get(RESUBMISSION, ""))
         if found is None:
             return cls()
@@ -76,8 +78,9 @@ STOP_GRACE = "submit_tf_job.stop-grace"  # in seconds; only where the job spec s
 
 
 def ended_without(seconds: int) -> dict[str, str]:
-    """Return properties for a component of one task: an ApplicationMaster ends after this many
-    seconds without a container for it, and YARN starts the next attempt, up to the maximum.
+    """Return properties for a component with one task. If the task has no container for this number
+    of seconds, the ApplicationMaster ends, and YARN starts its next attempt, up to the maximum
+    number.
     """
     return {
         _HEALTH + "percent": "100",
@@ -88,7 +91,9 @@ def ended_without(seconds: int) -> dict[str, str]:
 
 
 def of_job(job: Job) -> dict[str, str]:
-    """Return the properties by which clients without the job spec know some of the job's keys."""
+    """Return the properties from which clients that do not have the job spec learn some of the
+    job's keys.
+    """
     from submit_tf_job.jobspec.job import DEFAULT_STOP_GRACE_S
 
     properties = {

@@ -1,4 +1,5 @@
-"""One request over requests: no retry, no redirect, nothing of the environment, and a deadline.
+"""One request with the library requests: no retry, no redirect, no settings from the environment,
+and a deadline.
 
 A socket's own timeout limits only the wait for the next byte: a server that sends one byte per
 second could delay a client for days, in the header fields or in the body. Therefore every read
@@ -39,7 +40,7 @@ _HEADERS = {
 
 @dataclass
 class _Limit:
-    """Limits for a response: `left_s()` in total, `read_s` for its next bytes."""
+    """The time limits for a response: `left_s()` for all of it, `read_s` for its next bytes."""
 
     left_s: Callable[[], float]
     read_s: float
@@ -50,7 +51,7 @@ _limit: ContextVar[_Limit] = ContextVar("limit")
 
 
 class Session(requests.Session):
-    """A session for one authentication method; any number of threads may use it.
+    """A session for one authentication method; any number of threads may use it at the same time.
 
     Args:
         ca_file: CA certificates for https; the system's if None.
@@ -90,7 +91,7 @@ class Session(requests.Session):
             connect_s: Timeout for the connection.
             read_s: Timeout for the next bytes of the response.
             left_s: Returns the seconds that remain for the whole response.
-            endless: Whether the body of a successful response has no such limit.
+            endless: Whether `left_s` does not limit the body of a successful response.
 
         Raises:
             requests.RequestException: when there was no response; see `transport_error_of`.
@@ -112,7 +113,9 @@ class Session(requests.Session):
         return response
 
     def get_redirect_target(self, resp: requests.Response) -> None:
-        """Return None: requests would parse `Location`, and fail for an invalid address."""
+        """Return None, so that redirects are not followed: requests would parse `Location`, and
+        fail for an invalid address.
+        """
 
 
 def _checked_ca_file(ca_file: Path) -> str:
@@ -129,7 +132,7 @@ def _checked_ca_file(ca_file: Path) -> str:
 
 
 class _DeadlineReader(io.RawIOBase):
-    """A socket as a file object whose reads end before the deadline."""
+    """A socket as a file object whose reads do not last longer than the deadline."""
 
     def __init__(self, sock: socket.socket, limit: _Limit) -> None:
         self._sock = sock
@@ -175,8 +178,8 @@ class _TLSPool(HTTPSConnectionPool):
 
 
 class _DeadlineAdapter(HTTPAdapter):
-    """An adapter whose responses keep the limits of `Session.ask`; as every adapter of requests, it
-    repeats no request.
+    """An adapter whose responses keep the limits of `Session.ask`. Like every adapter of requests
+    by default, it repeats no request.
     """
 
     def init_poolmanager(self, *args: Any, **named: Any) -> None:

@@ -1,4 +1,4 @@
-"""Stop a job and free its name; YARN completes both after its response, so both are polled.
+"""Stop a job and free its name. YARN answers before it has done either, so both are polled.
 
 Containers can outlive a stop: `remaining` asks the NodeManagers for them.
 """
@@ -39,11 +39,11 @@ def stop(
     wait: bool = True,
     reason: str = "",
 ) -> AppReport | None:
-    """Stop a run; for one that has ended, do nothing.
+    """Stop a run; do nothing for a run that has ended.
 
     Args:
         client: The cluster, as the user.
-        app: Its application.
+        app: The run's application.
         user: The user.
         wait: Whether to wait for the application's end.
         reason: Kill the application at once, with this text in its diagnostics.
@@ -52,7 +52,7 @@ def stop(
         The application as last read; None if the ResourceManager has no record of it any more.
 
     Raises:
-        DeadlinePassed: when it had not ended in time.
+        DeadlinePassed: when the application has not ended in time.
     """
     if app.ended:
         return app
@@ -68,13 +68,14 @@ def stop(
 def wait_until_ended(
     client: ResourceManager, app_id: str, *, deadline: Deadline, kill_after_s: float | None = None
 ) -> AppReport | None:
-    """Poll an application until it has ended, and kill it if that takes too long.
+    """Poll an application until it has ended; kill it after `kill_after_s` seconds (None for
+    never).
 
     Returns:
         The ended application; None if the ResourceManager has no record of it any more.
 
     Raises:
-        DeadlinePassed: when it had not ended in time.
+        DeadlinePassed: when the application has not ended in time.
     """
     kill_at, state = client.clock() + (math.inf if kill_after_s is None else kill_after_s), ""
     for _ in waiting.APPLICATION_HAS_ENDED.attempts(
@@ -93,8 +94,8 @@ def wait_until_ended(
 
 
 def _ask_service(client: ResourceManager, app: AppReport, deadline: Deadline) -> bool:
-    """Request the stop of the service if this application runs it, and return whether that was
-    done; otherwise only a kill ends the application.
+    """Request the stop of the service if this application runs it, and return whether the request
+    was sent; if not, only a kill can end the application.
     """
     name = app.name or ""
     with contextlib.suppress(NoSuchJob, Refused, BadAnswer):
@@ -144,8 +145,9 @@ class Remaining:
 def places_of(client: ResourceManager, app_id: str) -> tuple[str, ...]:
     """Return the web addresses of the nodes that run containers of an application.
 
-    For an application that has ended, return all nodes of a small cluster. A request that fails
-    adds no address, because the stop must not be delayed.
+    For an application that has ended, its nodes are not known any more: return all nodes if the
+    cluster is small. A failed request is ignored and adds no address, because the stop must not be
+    delayed.
     """
     try:
         found: tuple[str, ...] = ()
@@ -186,13 +188,14 @@ def wait_until_gone(
     *,
     on_wait: Callable[[tuple[Remaining, ...]], None] = lambda _found: None,
 ) -> tuple[Remaining, ...]:
-    """Wait until all containers have ended, or the time is over; return those that still run then.
+    """Wait until all containers have ended or the time is over; return the containers that still
+    run then.
 
     Args:
-        client: Its clock is used.
+        client: The client whose clock is used.
         nodes: The NodeManagers.
         app_id: The application.
-        places: Web addresses of its nodes.
+        places: Web addresses of the application's nodes.
         on_wait: Called once with the containers that still run at the first check, if any.
     """
     asked, left = tuple(places), tuple[Remaining, ...]()

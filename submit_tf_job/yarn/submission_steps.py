@@ -1,6 +1,7 @@
-"""The next step of a submission: a pure function of what was read about the name of one run.
+"""Decide the next step of a submission: a pure function of what was read about the name of one run.
 
-`exactly_once` reads, and does what is decided here. A name's states only go forward:
+`exactly_once` reads the facts, and carries out what is decided here. The state of a name only goes
+forward:
 
     absent → stored without an id → (cut off) → stored with an id → application alive → ended
 """
@@ -26,14 +27,14 @@ WITHDRAWN = "withdrawn: another run of this job was there before"
 
 @dataclass(frozen=True)
 class StoredRun:
-    """YARN's copy of a run's service in HDFS.
+    """YARN's copy of a run's service on HDFS.
 
     Attributes:
-        key: The key of its submission; "" for another tool's.
-        app_id: Its application; None before the ResourceManager has stored the id.
-        age_s: Seconds since it was written, by the file system's clock.
-        torn: Whether it is cut off: it is being written, or its writer died.
-        properties: Its properties.
+        key: The key of the run's submission; "" for a service of another tool.
+        app_id: The id of the run's application; None before the ResourceManager has stored the id.
+        age_s: Seconds since the copy was written, by the file system's clock.
+        torn: Whether the copy is cut off, because it is being written, or its writer died.
+        properties: The properties of the service.
     """
 
     key: str = ""
@@ -45,22 +46,24 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class View:
-    """Everything that was read about one name.
+    """Everything that was read about the name of one run.
 
     Attributes:
-        stored: YARN's copy of its service; None if there is none.
-        stored_error: Why the copy could not be read; None if it could.
+        stored: YARN's copy of the run's service; None if there is no copy.
+        stored_error: Why the copy could not be read; None if it was read.
         app_id_not_shown: Whether this Hadoop version shows a service's application id only while it
             runs.
         live: Applications of the name that have not ended, the oldest first.
-        ended: Those that have, the newest first.
-        stored_app: The application whose id is stored, where the ResourceManager knows it.
+        ended: Applications of the name that have ended, the newest first.
+        stored_app: The application whose id is in the copy, if the ResourceManager knows it.
         other_live_runs: The job's other live runs, the oldest first.
         settled_s: Seconds without a change in anything that was read.
-        lost_s: Seconds since a POST of ours to this name without a response; None without one.
-        of_this_call: Whether this call has posted it, or found it before its end.
+        lost_s: Seconds since the response to a POST of ours for this name was lost; None if none
+            was lost.
+        of_this_call: Whether this call has posted the run, or found it still alive.
         recovering: Whether the ResourceManager may not list all applications yet.
-        given_up: Whether this number was given up: by this call, or by one that took the next.
+        given_up: Whether this number was given up by this call, or by another call that took the
+            next number.
         stored_app_not_listed: Whether the list of live runs lacks `stored_app`, and may lack older
             runs, too.
     """
@@ -82,17 +85,17 @@ class View:
 
 @dataclass(frozen=True)
 class Post:
-    """Send the service: nothing of that name is there."""
+    """Send the POST: nothing with that name exists."""
 
 
 @dataclass(frozen=True)
 class Adopt:
-    """Return this application: it runs, or ran, our submission.
+    """Return this application to the caller: it runs, or has run, our submission.
 
     Attributes:
-        app: Its report, if it is alive.
-        older: The job's other live runs that existed before. The client that posted this run ends
-            it in their favour, unless they are of the same submission.
+        app: The application's report, if it is alive.
+        older: The job's other live runs that existed before this one. The client that posted this
+            run ends it because of them, unless they belong to the same submission.
     """
 
     app_id: str
@@ -110,7 +113,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Withdraw:
-    """End our own application, which came after another run of the job."""
+    """End our own application, because another run of the job existed before it."""
 
     app_id: str
     other: AppReport
@@ -121,9 +124,9 @@ class Next:
     """Take the next number.
 
     Attributes:
-        kill: Applications under the name that can never run.
-        spoiled: Whether a failure spoiled the name; False if its run has ended.
-        foreign: Whether another submission's run has the name.
+        kill: Applications with the name that can never run, and are killed.
+        spoiled: Whether a failed POST made the name unusable; False if the name's run has ended.
+        foreign: Whether a run of another submission has the name.
     """
 
     why: str
@@ -134,7 +137,9 @@ class Next:
 
 @dataclass(frozen=True)
 class Fail:
-    """Fail: the facts that decide cannot be read, and another attempt would not help."""
+    """Fail: the facts that are needed to decide cannot be read, and another attempt would not
+    help.
+    """
 
     error: SubmitTFJobError
 
@@ -151,7 +156,7 @@ class Wait:
     """Wait briefly, then read everything again.
 
     Attributes:
-        error: What kept something from being read, if that is why.
+        error: The error that prevented reading a fact, if that is the reason for waiting.
     """
 
     why: str
@@ -162,7 +167,7 @@ Action: TypeAlias = Post | Adopt | Taken | Withdraw | Next | Fail | Rejected | W
 
 
 def in_words(action: Action) -> str:
-    """Return an action for a log: `post`, `adopt application_1_0007`, `wait: …`."""
+    """Return an action as text for a log: `post`, `adopt application_1_0007`, `wait: …`."""
     app_id, why = getattr(action, "app_id", ""), getattr(action, "why", "")
     return " ".join(filter(None, [type(action).__name__.lower(), app_id, why and f"({why})"]))
 
@@ -173,8 +178,8 @@ def decide(seen: View, key: str, runs_again: Callable[[AppReport | None], bool])
     Args:
         seen: What was read.
         key: The submission's key.
-        runs_again: Whether the key is run again after that application's end; None for one that
-            the ResourceManager has forgotten.
+        runs_again: Returns whether the key is run again after the end of an application; its
+            argument is None for an application that the ResourceManager has forgotten.
     """
     if seen.stored_error is not None:
         return _stored_unreadable(seen, seen.stored_error, runs_again)
@@ -220,7 +225,7 @@ def _stored_unreadable(
 
 
 def _may_pass(error: SubmitTFJobError) -> bool:
-    """Return whether another attempt may succeed after an error, with nothing changed."""
+    """Return whether another attempt may succeed after an error, although nothing was changed."""
     return isinstance(error, ClusterUnavailable) and not isinstance(error, UnknownHost)
 
 
@@ -237,7 +242,9 @@ def _without_id(seen: View) -> Action:
 
 
 def _without_shown_id(seen: View, runs_again: Callable[[AppReport | None], bool]) -> Action:
-    """Decide where Hadoop 3.1 shows no id, and HDFS cannot be read."""
+    """Decide when no application id is known, because Hadoop 3.1 does not show it and HDFS cannot
+    be read.
+    """
     if seen.settled_s < SETTLE_S:
         return Wait("its service is stored and shows no application yet")
     if seen.live:
@@ -268,8 +275,8 @@ def _with_id(seen: View, app_id: str, runs_again: Callable[[AppReport | None], b
 
 
 def _adopt_live(seen: View, app: AppReport) -> Adopt:
-    """Return the adoption of a live application. One that runs, and that this call may have posted,
-    is not withdrawn any more.
+    """Return the adoption of a live application. If this call may have posted it and it runs
+    already, it is not withdrawn any more.
     """
     if seen.lost_s is not None and app.state is AppState.RUNNING:
         return Adopt(app.id, app=app)
@@ -291,5 +298,7 @@ def _after_end(
 
 
 def in_order(app: AppReport) -> tuple[int, str]:
-    """Return the order of submission; ids are assigned earlier and do not show it."""
+    """Return the sort key by which applications were submitted. The ids cannot be used: they are
+    assigned before that.
+    """
     return app.started_ms or 0, app.id
