@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ class ClusterLook:
 
     Attributes:
         live: The jobs that wait or run; None if no ResourceManager answered.
-        gpus: GPUs by run, as far as they are known.
+        gpus: GPUs by application id, as far as they are known.
         told: The values that live jobs report.
     """
 
@@ -107,26 +108,35 @@ class ClusterGauges(Collector):
 
     def _look_at_cluster(self) -> ClusterLook:
         try:
-            client = self._own()
-            live = tuple(client.jobs(user=None, states=_LIVE))
+            live = tuple(self._own().jobs(user=None, states=_LIVE))
         except SubmitTFJobError:
             return ClusterLook()
-        return ClusterLook(live, self._gpus_by_queue(client, live), tuple(self._told_by(live)))
+        return ClusterLook(live, self._gpus_by_application(live), tuple(self._told_by(live)))
 
-    def _gpus_by_queue(self, client: Client, live: Iterable[ListedJob]) -> dict[str, int]:
+    def _gpus_by_application(self, live: Iterable[ListedJob]) -> dict[str, int]:
+        """Return the GPUs of jobs by application id: of running jobs first, because those of one
+        that waits may stay unknown.
+        """
         known: dict[str, int] = {}
         looks = 0
-        for job in live:
-            found = self._last.gpus.get(job.run)
-            if found is None and looks < _GPU_LOOKS:
+        for job in sorted(live, key=lambda job: job.state is not JobState.RUNNING):
+            found = self._last.gpus.get(job.application_id)
+            client = self._client_of_owner(job) if found is None and looks < _GPU_LOOKS else None
+            if client is not None:
                 looks += 1
-                try:
+                with suppress(SubmitTFJobError):
                     found = client.gpus(job.run)
-                except SubmitTFJobError:
-                    found = None
             if found is not None:
-                known[job.run] = found
+                known[job.application_id] = found
         return known
+
+    def _client_of_owner(self, job: ListedJob) -> Client | None:
+        """Return the client of the job's user, None for a user who is not a caller. To any other
+        user the services API says that the job does not exist.
+        """
+        with suppress(SubmitTFJobError):
+            return self._client_of(job.user) if job.user else None
+        return None
 
     def _told_by(self, live: Iterable[ListedJob]) -> Iterator[LiveJob]:
         """Yield the values of the newest running jobs, up to the largest number of series."""
@@ -139,17 +149,14 @@ class ClusterGauges(Collector):
             yield LiveJob(job, values)
 
     def _values_of(self, job: ListedJob) -> tuple[tuple[str, str, float], ...]:
-        if job.state is not JobState.RUNNING or job.user is None:
+        client = self._client_of_owner(job) if job.state is JobState.RUNNING else None
+        if client is None:
             return ()
-        try:
-            client = self._client_of(job.user)
-            if client is None:
-                return ()
+        with suppress(SubmitTFJobError):
             handle = client.attach(job.application_id)
             used = handle.usage().used
             return (*_values_of_status(handle.status()), *(_values_of_use(used) if used else ()))
-        except SubmitTFJobError:
-            return ()
+        return ()
 
     def _gauges_of_jobs(self, told: Iterable[LiveJob]) -> Iterator[GaugeMetricFamily]:
         made: dict[str, GaugeMetricFamily] = {}
@@ -217,8 +224,8 @@ def _gauges_of_cluster(look: ClusterLook) -> Iterator[GaugeMetricFamily]:
         own = [job for job in look.live if (job.queue or "") == queue]
         for state in _LIVE:
             jobs.add_metric([state.value, queue], counts[queue, state.value])
-        gpus.add_metric([queue], sum(look.gpus.get(job.run, 0) for job in own))
-        unknown.add_metric([queue], sum(job.run not in look.gpus for job in own))
+        gpus.add_metric([queue], sum(look.gpus.get(job.application_id, 0) for job in own))
+        unknown.add_metric([queue], sum(job.application_id not in look.gpus for job in own))
         waiting = (job.elapsed_s or 0 for job in own if job.state is JobState.PENDING)
         oldest.add_metric([queue], max(waiting, default=0))
     yield from (jobs, gpus, unknown, oldest)

@@ -372,6 +372,8 @@ class Metrics:
             ("outcome",),
             registry=registry,
         )
+        for outcome in ("new", "adopted"):  # Prometheus counts from a first value that it has seen
+            self._submissions.labels(outcome)
         gauge(
             "requests_in_progress",
             "Requests that are being answered, without streams.",
