@@ -58,6 +58,7 @@ def _links_to_job(name: str) -> Shape:
             "read_logs",
             "follow_job",
             "stop_job",
+            "release_job",
             "delete_job",
         )
     }
@@ -178,6 +179,11 @@ STOP = _route_arguments(
     "Stop a job",
     s200=_json_response("It is over.", "Job"),
     s202=_json_response("It was asked to stop.", "Job"),
+)
+RELEASE = _route_arguments(
+    "release_job",
+    "End the hold of a failed job's container",
+    s200=_json_response("Its container is no longer held.", "Job"),
 )
 DELETE = _route_arguments(
     "delete_job", "Delete a job", s200=_json_response("It is deleted.", "Deletion")

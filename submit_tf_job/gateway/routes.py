@@ -404,6 +404,17 @@ async def stop(
     return caller.json(status.to_json(), 200 if status.is_over else 202)
 
 
+@router.post("/jobs/{name}/release", tags=["jobs"], **openapi.RELEASE)
+async def release(caller: Caller, name: Name) -> Response:
+    """End the hold of the container in which a job failed (`hold_on_failure`).
+
+    It responds when YARN reports the end of the job, or after a minute.
+    """
+    status = await caller.with_job(name, lambda job, causes: causes.explained(job, job.release()))
+    caller.done(status.state.value, run=status.run, application_id=status.application_id)
+    return caller.json(status.to_json())
+
+
 @router.delete("/jobs/{name}", tags=["jobs"], **openapi.DELETE)
 async def delete(
     caller: Caller,

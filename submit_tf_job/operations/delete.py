@@ -9,7 +9,7 @@ from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, SubmitTFJobErr
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.runs import ended_runs, find, forget_run, stored_texts
 from submit_tf_job.operations.staging import forget_files
-from submit_tf_job.operations.stop import stop_run
+from submit_tf_job.operations.stop import FAILED_BEFORE, held_container, stop_run
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.yarn.exactly_once import live_runs
 from submit_tf_job.yarn.run_names import is_run_of
@@ -79,12 +79,17 @@ def _forget_or_report(
 
 
 def _end_live(cluster: Cluster, ref: JobRef, force: bool) -> None:
-    if not force:
-        raise NameTaken(
-            f"{ref.name} is still running, as {ref.run} ({ref.application_id})",
-            hint=f"stop it first: submit_tf_job stop {ref.run}; or give --force",
-        )
-    stop_run(cluster, ref)
+    held = held_container(cluster, ref)
+    if force:
+        stop_run(cluster, ref, reason=FAILED_BEFORE if held else "")
+        return
+    what, verb = "is still running", "stop"
+    if held:
+        what, verb = f"has failed, and the container of {held.task} is held", "release"
+    raise NameTaken(
+        f"{ref.name} {what}, as {ref.run} ({ref.application_id})",
+        hint=f"{verb} it first: submit_tf_job {verb} {ref.run}; or give --force",
+    )
 
 
 def _check_owner(cluster: Cluster, job: str, ref: JobRef) -> None:

@@ -22,7 +22,7 @@ from submit_tf_job.operations.resubmission import (
     ran_out_of_memory,
     run_after,
 )
-from submit_tf_job.operations.stop import stop_run
+from submit_tf_job.operations.stop import FAILED_BEFORE, stop_run
 from submit_tf_job.operations.watch_run import End, Pause, Trouble, watch_run
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
 from submit_tf_job.yarn import service_properties
@@ -268,7 +268,8 @@ def _submitted_again(
         return None
     said: list[str] = []
     if status.held:  # a retry goes first
-        stop_run(cluster, JobRef(status.name, status.application_id, status.run))
+        ended = JobRef(status.name, status.application_id, status.run)
+        stop_run(cluster, ended, reason=FAILED_BEFORE)
     try:
         done = submit(step.plan, cluster, on_wait=said.append)
     except NOT_SUBMITTED as error:

@@ -1,7 +1,9 @@
 """List any number of jobs with one request to the ResourceManager.
 
 A list has only YARN's state. To read the report of a job takes one more request for each job;
-`status` does that.
+`status` does that. What the ResourceManager lists of a live application
+does not change with the verdict: tags and name are those of the submission, progress is at least
+100 from the start (`ServiceScheduler.getProgress`), and diagnostics come with the end.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class ListedJob:
     """One row of a list.
 
     Attributes:
-        state: YARN's state; RUNNING includes the start and the end of a job.
+        state: YARN's state; RUNNING includes the start and the end of a job, and a job that has
+            failed while a container of it is held (`hold_on_failure`).
         containers: The number of its containers; None if it is over.
         memory_mib: Memory of these containers in MiB.
         elapsed_s: Seconds from submission to the end, or until now.

@@ -24,10 +24,13 @@ from submit_tf_job.operations.why import why_failed
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
-    from submit_tf_job.job_report import JobReport
+    from submit_tf_job.job_report import HeldContainer, JobReport
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.yarn.stopping import Remaining
 
+# The reason for which YARN kills a job whose container is held: `list`, which has no more than
+# YARN's words, shows it as failed.
+FAILED_BEFORE = OVER + "failed"
 _NAMED = 5
 # The deciding task waits 20 s after each SIGQUIT (`container.child.PATIENCE_S`); a NodeManager gets
 # a signal with its next heartbeat, by default after 1 s at most.
@@ -70,7 +73,8 @@ def stop(
         _end_gracefully(cluster, ref, grace_s, on_wait)
     elif grace_s is None and wait and not reason:
         _end_as_stated(cluster, ref, on_wait)
-    reason = reason or _end_of_held_job(cluster, ref)
+    if not reason and held_container(cluster, ref):
+        reason = FAILED_BEFORE
     stop_run(
         cluster, ref, wait=wait, containers=wait and containers, reason=reason, on_wait=on_wait
     )
@@ -163,18 +167,18 @@ def release(cluster: Cluster, job: str | JobRef) -> JobStatus:
     except Refused:
         ended = False
     if not ended:
-        stop_run(cluster, ref, reason=OVER + "failed")
+        stop_run(cluster, ref, reason=FAILED_BEFORE)
     return read_status(cluster, ref)
 
 
-def _end_of_held_job(cluster: Cluster, ref: JobRef) -> str:
-    """Return the reason to give YARN for the end of a job that has already failed and is held, so
-    that `list`, which knows only what YARN says, shows the job as failed; "" for every other job.
+def held_container(cluster: Cluster, ref: JobRef) -> HeldContainer | None:
+    """Return the container of a run that stays after its failure; None if there is none, or if the
+    run's status cannot be read.
     """
     try:
-        return OVER + "failed" if read_status(cluster, ref, detail=True).held else ""
+        return read_status(cluster, ref, detail=True).held
     except SubmitTFJobError:
-        return ""
+        return None
 
 
 def _has_ended(cluster: Cluster, ref: JobRef) -> bool:

@@ -30,7 +30,7 @@ from submit_tf_job.operations.cluster import (
 from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.run_values import values_of_job
 from submit_tf_job.operations.runs import is_of_content
-from submit_tf_job.operations.stop import stop_run
+from submit_tf_job.operations.stop import FAILED_BEFORE, stop_run
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.operations.submit_checks import DataCheck, check_capacity, check_client_config
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
@@ -289,7 +289,8 @@ def submit(
     ref = JobRef(planned.job.name, done.application_id, done.run)
     runs_again = done.adopted and planned.again is not Again.NEVER
     if runs_again and planned.job.hold_s and read_status(cluster, ref).held:
-        stop_run(cluster, ref, on_wait=on_wait)  # it is over, and only its container still stays
+        # it is over, and only its container still stays
+        stop_run(cluster, ref, reason=FAILED_BEFORE, on_wait=on_wait)
         return submit(planned, cluster, on_upload=on_upload, on_wait=on_wait)
     # a run that `retries.memory` has begun has more memory; the first one has what was submitted
     first = planned.run_of(done.number)

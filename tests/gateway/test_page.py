@@ -129,11 +129,14 @@ class Job:
         usage = {"version": 1, "run": self.run, "roles": {"worker": role}, "series": series}
         self.fake.node.logs[self.container, "job-usage.json"] = json.dumps(usage).encode()
 
-    def fails(self) -> None:
+    def fails(self, *, ends: bool = True, **more: Any) -> None:
         failure = {"task": "worker-0", "status": 1, "reason": "exited", "host": "node1"}
         failure |= {"message": f"worker-0 failed: {HOSTILE}", "last_lines": [HOSTILE]}
         outcome = {"state": "failed", "outcome": {"status": 1}, "first_failure": failure}
-        self.tells(7, **outcome, roles={"worker": {"wanted": 1, "arrived": 1, "failed": 1}})
+        outcome |= {"roles": {"worker": {"wanted": 1, "arrived": 1, "failed": 1}}, **more}
+        self.tells(7, **outcome)
+        if not ends:
+            return
         self.fake.node.ended.add(self.container)
         self.fake.yarn.end(self.app, "FINISHED", "FAILED", "")
 
@@ -192,9 +195,16 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     page.run("document.querySelector('td button').click()")  # the log of one task
     assert Select(page.find("#job select")).first_selected_option.text == "worker-0"
     page.sees("the last line")
-    job.fails()
-    page.sees("FAILED", "Why it failed", "the program failed", HOSTILE)
+    held = {"task": "worker-0", "host": HOSTILE, "container": job.container, "until": 4e9}
+    job.fake.node.containers[job.container] = "RUNNING"
+    job.fails(ends=False, container=job.container, held={**held, "directory": "/yarn/d7"})
+    page.sees("FAILED", "Why it failed", "the program failed", HOSTILE, "stays until", "/yarn/d7")
     page.fits()
+    page.find("#job .card.why button").click()
+    until(lambda: job.fake.yarn.signals, "the deciding task is told to end")
+    job.fails()
+    until(lambda: "stays until" not in page.text, "its container is released")
+    page.sees("FAILED", "Why it failed", "the program failed", HOSTILE)
     counted = page.run("return [document.images.length, document.scripts.length]")
     assert counted == [0, 2], "what a job says is text"
     assert browser.title == "failed: mnist"

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.world import World
+import submit_tf_job
+from tests.builders.held_job import FAILURE, HELD
+from tests.world import RM, World
 
-FAILURE = {
-    "task": "worker-1",
-    "status": 7,
-    "reason": "exited",
-    "message": "worker-1 exited with status 7",
-    "host": "node7",
-    "at": 1700000000.0,
-}
-HELD = {
-    "task": "worker-1",
-    "host": "node7",
-    "container": "container_1_3",
-    "directory": "/yarn/container_1_3",
-    "until": 1700001800.0,
-}
 TERM = "GRACEFUL_SHUTDOWN"
 
 
@@ -87,8 +74,48 @@ def test_release_of_a_job_that_holds_nothing_is_refused(world: World) -> None:
 
 def test_same_job_submitted_again_ends_the_hold(world: World) -> None:
     held(world)
-    before = world.application
+    before, first = world.application, world.name
     again = world("submit", world.home / "mnist.yaml", "-d", "-o", "json")
     assert again.status == 0, again.err
     assert again.json["application_id"] != before
     assert world.yarn.apps[before].over
+    listed = {
+        job["run"]: job["state"] for job in world("list", "--runs", "-o", "json").json["jobs"]
+    }
+    assert listed[first] == "FAILED"
+
+
+def test_delete_of_a_held_job_says_what_it_waits_for_and_force_leaves_it_failed(
+    world: World,
+) -> None:
+    held(world)
+    run = world.name
+    refused = world("delete", "mnist")
+    assert refused.status == 6
+    assert "mnist has failed, and the container of worker-1 is held" in refused.err
+    assert f"release it first: submit_tf_job release {run}; or give --force" in refused.err
+    assert world("delete", "mnist", "--force").status == 0
+    [listed] = world("list", "-o", "json").json["jobs"]
+    assert (listed["run"], listed["state"]) == (run, "FAILED")
+
+
+def test_public_names_on_a_held_job(world: World) -> None:
+    chief = held(world)
+    handle = submit_tf_job.Client(resource_managers=[RM]).attach("mnist")
+    begun = world.cluster.clock()
+    with pytest.raises(
+        submit_tf_job.JobFailed, match="mnist failed: worker-1 ended with exit status 7"
+    ):
+        handle.result()
+    assert handle.wait().state == "FAILED"
+    *_, last = handle.events()
+    assert isinstance(last, submit_tf_job.Status)
+    assert (last.state, last.is_over) == ("FAILED", True)
+    assert world.cluster.clock() - begun < 60
+    assert handle.status().to_json()["held"] == HELD
+    world.cluster.clock.after(5, lambda: world.ends("FAILED"))
+    released = handle.release()
+    assert (released.state, released.to_json()["held"]) == ("FAILED", None)
+    assert world.yarn.signals == [(chief, TERM)]
+    with pytest.raises(submit_tf_job.SubmitTFJobError, match="no container of mnist is held"):
+        handle.release()

@@ -33,6 +33,16 @@ function warningsCard(warnings) {
   return made;
 }
 
+function heldCard(job, release) {
+  if (!job.held) return null;
+  const { task, host, until, directory, container } = job.held;
+  const button = el("button", "Release", { type: "button" });
+  button.addEventListener("click", release);
+  const made = card("Held", el("p", `The container of ${task} on ${host} stays until ${local(until * 1000)}.`), el("pre", directory || container), button);
+  made.classList.add("why");
+  return made;
+}
+
 function progressCard(job) {
   if (!job.progress) return null;
   const left = FINAL.has(job.state) || !numeric(job.progress.left_s) ? "" : `about ${duration(job.progress.left_s)} left`;
@@ -97,10 +107,10 @@ function factsCard(job) {
   return card("Links and facts", ...links, ...yarn.map(([words, url]) => el("p", null, {}, link(words, url))), el("dl", null, {}, ...rows.flatMap(([name, value]) => [el("dt", name), el("dd", value)])));
 }
 
-function jobCards(job, showLog) {
+function jobCards(job, showLog, release) {
   const cause = job.root_cause, told = job.failure && job.failure.message;  // a cause says it better, in a card of its own
   const reason = !cause && job.reason && job.reason !== told && el("p", job.reason), hint = !cause && job.hint && el("p", job.hint, { class: "quiet" });
-  const [before, after] = [[(reason || hint) && card(null, reason, hint), whyCard(job), warningsCard(job.warnings), progressCard(job)],
+  const [before, after] = [[(reason || hint) && card(null, reason, hint), whyCard(job), heldCard(job, release), warningsCard(job.warnings), progressCard(job)],
     [timelineCard(job.timeline), retriesCard(job), rolesCard(job), tasksCard(job, showLog), factsCard(job)]];
   return [before.filter(Boolean), after.filter(Boolean)];
 }
@@ -239,11 +249,21 @@ export function job(name, signal) {
       return `${series.name} is ${value}${numeric(step) ? ` since ${series.step_unit || "step"} ${short(step)}` : ""}`;
     }) : [];
     shown.warnings = [...shown.warnings, ...wrong.filter((words) => !shown.warnings.some((told) => told.includes(words)))];
-    const [first, rest] = jobCards(shown, (task) => log.show(task));
+    const [first, rest] = jobCards(shown, (task) => log.show(task), release);
     swap(before, first);
     swap(after, rest);
     swap(used, [usageCard(usage)].filter(Boolean));
     log.tasks((more.task_list || []).map((task) => task.task));
+  }
+
+  async function release() {
+    try {
+      now = await (await ask(`${path}/release`, signal, { method: "POST" })).json();
+      trouble("", "release");
+      draw();
+    } catch (error) {
+      if (!signal.aborted) trouble(error instanceof Refusal ? `${now.name} is not released: ${error.message}` : "the gateway does not answer; the container may stay", "release");
+    }
   }
 
   insist("job", async () => {

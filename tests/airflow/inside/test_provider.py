@@ -36,6 +36,7 @@ from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
 from submit_tf_job.operations import cluster, watch_run
 from submit_tf_job.plan import Plan
 from tests.airflow.inside.conftest import FakeHook
+from tests.builders.held_job import HELD, hold
 from tests.world.cluster import FakeCluster
 
 JOB: dict[str, Any] = {
@@ -461,3 +462,86 @@ def test_sensor_waits_for_a_job_that_is_submitted_later(
     late = trigger("nobody", ends_at=time.time() - 1)
     with pytest.raises(AirflowSensorTimeout, match="was not over within 3600 s"):
         sensor.execute_complete({}, event_of(late))
+
+
+# --- a job whose container is held after its failure ----------------------------------------------
+
+HOLDS = {**JOB, "hold_on_failure": "30m"}
+FAILED = "failed: worker-1 ended with exit status 7"
+
+
+def job_fails_and_is_held(fakes: FakeCluster, after_s: float = 20.0) -> float:
+    """Let the application that lives then fail, with a container that stays; return the time."""
+
+    def fail() -> None:
+        [app] = [app for app in fakes.yarn.apps.values() if not app.over]
+        hold(fakes, app)
+
+    fakes.clock.after(after_s, fail)
+    return fakes.clock()
+
+
+@pytest.mark.parametrize("on_finish", ["keep", "delete", "delete-succeeded"])
+def test_operator_fails_at_once_with_a_job_that_is_held(
+    hook: FakeHook, fakes: FakeCluster, on_finish: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = job_fails_and_is_held(fakes)
+    task = operator(job=HOLDS, deferrable=False, on_finish=on_finish)
+    with pytest.raises(AirflowException, match=FAILED):
+        task.execute(context())
+    log = capsys.readouterr().out
+    assert fakes.clock() - begun < 60
+    assert f"held         the container of worker-1 on {HELD['host']} until " in log
+    [app] = fakes.yarn.apps.values()
+    assert not app.over
+    was_not_deleted = "has failed, and the container of worker-1 is held" in log
+    assert was_not_deleted is (on_finish == "delete")
+    task.on_kill()  # of a task that is over, as Airflow may call it late
+    assert not app.over
+
+
+@pytest.mark.usefixtures("pauses")
+def test_deferred_operator_fails_at_once_with_a_job_that_is_held(
+    hook: FakeHook, fakes: FakeCluster
+) -> None:
+    task, seen = operator(job=HOLDS, deferrable=True), context()
+    with pytest.raises(TaskDeferred) as deferred:
+        task.execute(seen)
+    begun = job_fails_and_is_held(fakes)
+    event = event_of(deferred.value.trigger)
+    assert (event["job"]["state"], event["job"]["held"]) == ("FAILED", HELD)
+    assert fakes.clock() - begun < 60
+    with pytest.raises(AirflowException, match=FAILED):
+        task.execute_complete(seen, event)
+    # a worker that died before: the next try finds the failure, and runs the job again
+    with pytest.raises(TaskDeferred):
+        operator(job=HOLDS, deferrable=True).execute(context(try_number=2))
+    first, second = fakes.yarn.apps.values()
+    assert (first.over, second.over) == (True, False)
+    assert hook.get_conn().attach(first.id).status().state == "FAILED"
+
+
+@pytest.mark.usefixtures("pauses")
+@pytest.mark.parametrize("way", ["poke", "at once", "deferred"])
+def test_sensor_fails_at_once_with_a_job_that_is_held(
+    hook: FakeHook, fakes: FakeCluster, way: str
+) -> None:
+    handle = hook.submit(hook.plan(HOLDS, RUN, base=Path("/")), RUN)
+    with DAG("dag", start_date=START, schedule=None):
+        sensor = SubmitTFJobSensor(
+            task_id="sensed", job=handle.name, deferrable=way != "poke", timeout=3600
+        )
+    begun = job_fails_and_is_held(fakes)
+    if way == "deferred":
+        with pytest.raises(TaskDeferred) as deferred:
+            sensor.execute({})
+        event = event_of(deferred.value.trigger)
+        with pytest.raises(AirflowException, match=FAILED):
+            sensor.execute_complete({}, event)
+    else:
+        assert sensor.poke({}) is False
+        fakes.clock.sleep(30)
+        with pytest.raises(AirflowException, match=FAILED):
+            sensor.poke({}) if way == "poke" else sensor.execute({})
+    assert fakes.clock() - begun < 60
+    assert not next(iter(fakes.yarn.apps.values())).over

@@ -23,6 +23,7 @@ from submit_tf_job.gateway.app import document, served
 from submit_tf_job.gateway.callers import CallersFile, Clusters, line_of
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.running import Gateway, Limits, Slots
+from tests.builders.held_job import HELD, hold
 from tests.builders.records import write_record
 from tests.world.gateway import JOB, World, is_a, refused
 
@@ -102,6 +103,42 @@ def test_failed_job_has_its_root_cause_everywhere(world: World) -> None:
     assert world.ask("POST", "/v1/jobs/mnist/stop").json()["root_cause"] == job["root_cause"]
     [(kind, event)] = events_of(world.ask("GET", "/v1/jobs/mnist/events").text)
     assert (kind, event["root_cause"]) == ("job", job["root_cause"])
+
+
+def test_held_job_is_failed_at_once_and_is_released(world: World) -> None:
+    app = world.fake.yarn.apps[world.post(hold_on_failure="30m").json()["application_id"]]
+    world.fake.clock.sleep(10)
+    refused(world.ask("POST", "/v1/jobs/mnist/release"), 422, "refused")
+    deciding = hold(world.fake, app)
+    begun = world.fake.clock()
+    job = world.ask("GET", "/v1/jobs/mnist").json()
+    assert is_a("Job", job)
+    assert (job["state"], job["held"], job["root_cause"]["status"]) == ("FAILED", HELD, 7)
+    [(kind, event)] = events_of(world.ask("GET", "/v1/jobs/mnist/events").text)
+    assert (kind, event["state"]) == ("job", "FAILED")
+    said = refused(world.ask("DELETE", "/v1/jobs/mnist"), 409, "name-taken")
+    assert "the container of worker-1 is held" in said
+    assert world.fake.clock() - begun < 60
+    world.fake.clock.after(5, lambda: world.fake.yarn.end(app, "FINISHED", "FAILED"))
+    released = world.ask("POST", "/v1/jobs/mnist/release")
+    assert (released.status_code, is_a("Job", released.json())) == (200, True)
+    assert (released.json()["state"], released.json()["held"]) == ("FAILED", None)
+    assert world.fake.yarn.signals == [(deciding, "GRACEFUL_SHUTDOWN")]
+    refused(world.ask("POST", "/v1/jobs/mnist/release"), 422, "refused")
+    told = [entry.get("result") for entry in world.entries if entry.get("action") == "release"]
+    assert told == ["refused", "FAILED", "refused"]
+
+
+@pytest.mark.parametrize("path", ["release", "stop", "stop?wait=true"])
+def test_held_job_stays_failed_however_it_is_ended(world: World, path: str) -> None:
+    app = world.fake.yarn.apps[world.post(hold_on_failure="30m").json()["application_id"]]
+    world.fake.clock.sleep(10)
+    hold(world.fake, app)
+    world.fake.yarn.site.version = (3, 1, 3)  # without signals
+    assert world.ask("POST", f"/v1/jobs/mnist/{path}").json()["state"] == "FAILED"
+    world.fake.clock.sleep(10)
+    [listed] = world.ask("GET", "/v1/jobs").json()["jobs"]
+    assert listed["state"] == "FAILED"
 
 
 def test_callers_have_clusters_of_their_own(world: World) -> None:

@@ -93,6 +93,7 @@ def test_reader_and_caller_of_yesterday(tmp_path: Path) -> None:
     for method, path in (
         ("POST", "/v1/jobs"),
         ("POST", "/v1/jobs/mnist/stop"),
+        ("POST", "/v1/jobs/mnist/release"),
         ("DELETE", "/v1/jobs/mnist"),
     ):
         answer = world.ask(method, path, "bob", **({"json": OWN} if path == "/v1/jobs" else {}))
