@@ -104,6 +104,10 @@ def _replaying(jobs: int) -> Iterator[tuple[str, list[str]]]:
         {**application, "id": f"application_1700000000000_{number:04}", "name": f"job-{number}"}
         for number in range(1, jobs + 1)
     ]
-    body, asked = json.dumps({"apps": {"app": rows}}).encode(), list[str]()
-    with resource_manager({"/ws/v1/cluster/apps": body}, asked) as url:
+    answers = {
+        "/ws/v1/cluster/info": b'{"clusterInfo": {"state": "STARTED", "haState": "ACTIVE", "hadoopVersion": "3.4.2"}}',
+        "/ws/v1/cluster/apps": json.dumps({"apps": {"app": rows}}).encode(),
+    }
+    asked = list[str]()
+    with resource_manager(answers, asked) as url:
         yield url, asked
