@@ -1,6 +1,6 @@
 """Start the bootstrap: Python runs this file of `bootstrap.zip`.
 
-Every version of Python can parse this file, so that one that is too old gets a clear message.
+Every version of Python can parse this file, so that a Python that is too old gives a clear message.
 """
 
 import os

@@ -58,25 +58,28 @@ class PortCall:
         self.error = 0 if error == errno.EINPROGRESS else error
 
     def leave(self) -> None:
-        """Tell the deciding task that this connection ends and this task continues, with another
-        connection.
+        """Tell the deciding task that this connection ends, and that this task continues with
+        another connection.
         """
         with contextlib.suppress(ChannelClosed):
             if self.connected:
                 self.channel.send(pack("away"))
 
     def is_late(self, now: float) -> bool:
-        """Return whether no answer came within `ANSWER_S`, so that none is expected."""
+        """Return whether no answer came within `ANSWER_S`, so that no answer is expected any
+        more.
+        """
         return now > self.since + ANSWER_S
 
 
 class Caller:
-    """The connection to the deciding task; while there is none, the search for it.
+    """The connection to the deciding task; while there is no connection, the search for it.
 
-    The search goes in rounds. Each looks up the address, and says hello at the port where the
-    deciding task was last; if nothing answers there soon, at all of its ports at once, of which
-    programs of others may hold some. A deciding task answers within a second, also while it
-    prepares; a server that accepts connections and never answers is another program.
+    The search goes in rounds. Each round looks up the address, and sends a hello to the port where
+    the deciding task was last. If no answer comes soon, it sends a hello to all possible ports of
+    the deciding task at once; other programs may use some of these ports. A deciding task answers
+    within a second, even while it prepares. So a server that accepts connections and never answers
+    is another program.
     """
 
     def __init__(
@@ -88,8 +91,8 @@ class Caller:
     ) -> None:
         """Start without a connection; `message` handles each message that arrives.
 
-        `hello` returns the message that this task sends first, given its own address in the
-        connection.
+        `hello` gets this task's own address in the connection, and returns the message that the
+        task sends first.
         """
         self.info, self.loop, self.hello, self.message = info, loop, hello, message
         self.call: PortCall | None = None  # the connection at which the deciding task has answered
@@ -171,8 +174,8 @@ class Caller:
         self._ask_ports(*(index for index in range(len(self.ports)) if index != self.port_index))
 
     def _in_vain(self, call: PortCall, error: int = 0, *, other_job: bool = False) -> None:
-        """Give up a connection of this round; `other_job` says that another job's deciding task has
-        answered.
+        """Give up a connection of this round; `other_job` tells whether the deciding task of
+        another job has answered there.
         """
         self.asked.remove(call)
         call.channel.close()
@@ -188,10 +191,10 @@ class Caller:
             self._end_round()
 
     def _end_round(self) -> None:
-        """Note a round in which the deciding task has answered nowhere.
+        """Note that this round has found the deciding task at no port.
 
-        Where nothing even refused a connection, it says nothing: YARN may have started the deciding
-        task on another node meanwhile.
+        A round in which no connection was even refused proves nothing, so `unheard_s` begins anew:
+        YARN may have started the deciding task on another node meanwhile.
         """
         if self.silent or self.closed:
             if self.unheard_since is None:
@@ -205,19 +208,22 @@ class Caller:
             )
 
     def _hang_up(self) -> None:
-        """Close all connections at which nothing has answered yet."""
+        """Close all connections on which no answer has come yet."""
         for call in self.asked:
             call.channel.close()
         self.asked = []
 
     def unheard_s(self, now: float) -> float:
-        """Return for how long the deciding task has answered at no port of its address."""
+        """Return for how many seconds the deciding task has not answered at any port of its
+        address.
+        """
         return 0.0 if self.unheard_since is None else now - self.unheard_since
 
     def look_elsewhere(self, now: float) -> None:
-        """While connected, check whether YARN has started the deciding task in another container.
+        """While there is a connection, check whether YARN has started the deciding task in another
+        container.
 
-        The connection to a node that YARN has given up may stay open.
+        A connection may stay open although YARN has given up the node at its other end.
         """
         if self.welcomed:
             self.place.look(now, lambda: self.address, self._deciding_task_moved)
@@ -229,12 +235,14 @@ class Caller:
 
     # --- the connection ---------------------------------------------------------------------------
     def calls(self) -> list[PortCall]:
-        """Return the connection to the deciding task, or else those on which it may answer yet."""
+        """Return the connection to the deciding task; if there is none, the connections on which it
+        may still answer.
+        """
         return [self.call] if self.call else self.asked
 
     @property
     def is_calling(self) -> bool:
-        """Whether there is a connection, or may be one soon."""
+        """Whether there is a connection, or a search that may soon give one."""
         return bool(self.calls())
 
     def ready(self, call: PortCall, mask: int) -> None:
@@ -292,9 +300,8 @@ class Caller:
             self.message(now, message)
 
     def _is_answer(self, call: PortCall, kind: str) -> bool:
-        """Return whether the deciding task has answered with the first message of a connection.
-
-        Then all others are closed.
+        """Return whether this is the deciding task's first message on a connection; then close all
+        other connections.
         """
         if kind not in ANSWERS:
             raise ChannelClosed("something that is not ours")
@@ -318,7 +325,7 @@ class Caller:
             self.drop()
 
     def drop(self, silent_s: float = 0.0) -> None:
-        """Close the connection, and those of the search.
+        """Close the connection, and all connections of the search.
 
         Args:
             silent_s: For how long the deciding task has not been reached; this time counts towards
@@ -362,7 +369,9 @@ class Caller:
             self._look_up(now)
 
     def _forget_a_suspension(self, now: float) -> None:
-        """Do not count the time in which this task was suspended, the deciding one perhaps, too."""
+        """Do not count the time in which this task was suspended; the deciding task may have been
+        suspended, too.
+        """
         gap_s = now - self.ticked - SILENCE * TICK_S
         if gap_s > 0 and self.unheard_since is not None:
             self.unheard_since += gap_s

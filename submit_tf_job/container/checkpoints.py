@@ -1,4 +1,4 @@
-"""Look for the newest checkpoint of a job (`checkpoints`), in the deciding task."""
+"""Look for the newest checkpoint of a job (key `checkpoints`); this runs in the deciding task."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class Watch:
         return self.loop.exit is not None or self.job.generation != self.generation
 
     def run(self) -> None:
-        """Look at intervals until the generation is over. It blocks: run it in a thread."""
+        """Look at intervals until the generation is over. This method blocks: run it in a
+        thread.
+        """
         while not self._is_over():
             what = look(self.info, self.env, self.info.task["checkpoints"])
             self.loop.post(partial(self._tell_result, what))
@@ -69,10 +71,11 @@ def found(job: StateMachine, now: float, what: dict[str, Any]) -> None:
 
 
 def look(info: Info, env: Mapping[str, str], uri: str) -> dict[str, Any]:
-    """Return uri, name, step and time of the newest checkpoint; only the uri if there is none; the
-    uri and `why` if it cannot be determined.
+    """Return uri, name, step and time of the newest checkpoint. Return only the uri if there is no
+    checkpoint, and the uri and `why` if the search failed.
 
-    It runs in a process of its own, so that a library that hangs or crashes does no harm here.
+    The search runs in a process of its own, so that a library that hangs or crashes does no harm
+    here.
     """
     clean = own_python.environment_of(info, env)
     clean[GIVEN_TOKENS] = info.env.get(ENV_FILE, "")

@@ -74,7 +74,7 @@ class Signals:
         return bool(self.stop()) and time.monotonic() >= self.patient_until
 
     def stop_from_inside(self, until: float) -> None:
-        """End this task as SIGTERM does, with time to save."""
+        """End this task as a SIGTERM would, after some time to save."""
         self.patient_until = until
         self._signal_arrived(signal.SIGTERM, None)
 
@@ -112,7 +112,7 @@ def _visible_processes() -> list[Process]:
 
 
 def descendants() -> list[Process]:
-    """Return all processes below this one, children of children too, by process id."""
+    """Return all processes below this one, at every depth, by process id."""
     families: dict[int, list[Process]] = {}
     for process in _visible_processes():
         families.setdefault(process.parent, []).append(process)
@@ -123,9 +123,9 @@ def descendants() -> list[Process]:
 
 
 def oom_kills(paths: Sequence[str] = OOM_COUNTS) -> int:
-    """Return how many processes of this container the kernel has killed for want of memory.
+    """Return how many processes of this container the kernel has killed because memory was short.
 
-    0 where the container does not see its control group.
+    0 if the container does not see its control group.
     """
     for path in paths:
         with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as source:
@@ -148,11 +148,11 @@ def _load_prctl() -> Any:
 def run(
     argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a program without input; its stdout and stderr are one text.
+    """Run a program without input, and return its stdout and stderr together as one text.
 
     Raises:
-        OSError: It cannot be run.
-        subprocess.TimeoutExpired: It was ended after `timeout_s`.
+        OSError: The program cannot be run.
+        subprocess.TimeoutExpired: The program was ended after `timeout_s`.
     """
     none, both = subprocess.DEVNULL, subprocess.STDOUT
     pipe = subprocess.PIPE
@@ -160,7 +160,8 @@ def run(
 
 
 def argv_of(command: str | Sequence[str], path: str | None) -> list[str]:
-    """Return the argument list to execute: a string runs in bash with `pipefail`, a list as it is.
+    """Return the argument list to execute: a string is run by bash with `pipefail`; a list is
+    returned as it is.
 
     Every container has bash, because YARN starts each container with it.
     """
@@ -171,10 +172,10 @@ def argv_of(command: str | Sequence[str], path: str | None) -> list[str]:
 
 
 def is_shell(command: str | Sequence[str], path: str | None, cwd: str) -> bool:
-    """Return whether a command runs in a shell: it is a string, begins with a shell, or is a shell
-    script.
+    """Return whether a command runs in a shell: it is a string, starts with the name of a shell, or
+    is a shell script.
 
-    A shell reports the signal n that ended its program by the exit status 128 + n.
+    If signal n ended the program of a shell, the exit status of the shell is 128 + n.
     """
     if isinstance(command, str):
         return True
@@ -201,7 +202,7 @@ class Child:
         nofile: tuple[int, int] | None = None,
         cwd: str | None = None,
     ) -> None:
-        """Start the command in `cwd`; `nofile` is its limit of open files (soft, hard)."""
+        """Start the command in `cwd`; `nofile` is its limit of open files, as (soft, hard)."""
         argv = argv_of(command, env.get("PATH"))
         prctl = _load_prctl()
         if prctl:
@@ -289,8 +290,8 @@ class Child:
         return self.over
 
     def _remaining_processes(self) -> list[str]:
-        """Return a description of each process that the command has left: those of its group, and
-        orphans of other groups.
+        """Return a description of each process that the command has left: the processes of its
+        group, and orphans of other groups.
         """
         me, my_group, known = os.getpid(), os.getpgrp(), (self.group, self.guard)
         return [

@@ -35,9 +35,9 @@ SHELL_REASONS = {126: "not-executable", 127: "command-not-found"}
 class TaskCommand:
     """The command of one task, which may be started several times (`retries`).
 
-    The task's leader (`DecidingTask` or `OtherTask`) sets `ended` (called with the time once
-    `record` has a result), `renewed` (the next start may come), and `warn` (a sentence for the
-    job's report).
+    The task's leader (`DecidingTask` or `OtherTask`) sets three callbacks: `ended` is called with
+    the time once `record` has a result; `renewed` is called when the command may start again;
+    `warn` is called with a sentence for the job's report.
     """
 
     def __init__(self, info: Info, signals: Signals, post: Callable[[Callable[[], None]], None]):
@@ -79,24 +79,25 @@ class TaskCommand:
 
     @property
     def port(self) -> int:
-        """The port that is reserved for this task; 0 if none is."""
+        """The port that is reserved for this task; 0 if no port is reserved."""
         return self.reserved.port if self.reserved else 0
 
     @property
     def is_ending(self) -> bool:
-        """Whether the command has ended or must end, while some of its processes still run."""
+        """Whether the command has ended or must end, and some of its processes still run."""
         child = self.child
         return bool(child and (child.kill_at or child.code is not None) and not child.over)
 
     def warn_later(self, text: str, about: str = "") -> None:
         """Warn in the event loop; any thread may call this.
 
-        With `about` the text replaces an earlier one about the same thing; "" takes it back.
+        With `about`, the text replaces an earlier warning about the same subject; "" removes that
+        warning.
         """
         self.post(lambda: self.warn(text, about))
 
     def warn_unstored(self) -> None:
-        """Warn about each output that is not stored when the task is stopped."""
+        """When the task is stopped, warn about each output that is not stored."""
         if self.data and not self.record:
             for text, name in self.data.unstored():
                 self.warn(text, name)
@@ -116,7 +117,9 @@ class TaskCommand:
             self.warn(warning)
 
     def set_up(self, env: dict[str, str], problem: BootstrapProblem | None) -> None:
-        """Take the environment; `problem` is the reason why the command cannot start, if any."""
+        """Take the environment of the command; `problem` is the reason why the command cannot
+        start, or None.
+        """
         self.env, self.prepared, self.problem = env, dict(env), problem
         stdout = task_files.output_path(self.info, "stdout")
         self.progress = Progress(env.get(contract.ENV_PROGRESS, ""), stdout)
@@ -165,7 +168,9 @@ class TaskCommand:
             self.fail(BootstrapProblem(f"the command cannot be started: {err!r}"))
 
     def set_variables(self) -> None:
-        """Set the facts, TF_CONFIG, and what other frameworks and other systems read."""
+        """Set the facts, TF_CONFIG, and the variables that other frameworks and other systems
+        read.
+        """
         found, files = program_variables.all_variables(self.info)
         if self.info.task.get("tf_config", "counts") == "counts":
             self.env.pop(contract.ENV_TF_CONFIG, None)
@@ -179,11 +184,11 @@ class TaskCommand:
                 out.write(content)
 
     def run(self, doing: str, command: str | list[str]) -> None:
-        """Run a command, a string for bash or arguments, as the child; `doing` describes it in the
-        log.
+        """Run a command as the child: a string is run by bash, a list is a program with arguments.
+        `doing` describes the command in the log.
 
         Raises:
-            BootstrapProblem: It cannot be started.
+            BootstrapProblem: The command cannot be started.
         """
         self.env.update(environment.own_variables(self.info))
         self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
@@ -224,7 +229,7 @@ class TaskCommand:
         )
 
     def watch(self, now: float) -> None:
-        """Look for output, and for the end of the command and of its process group."""
+        """Look for new output, and for the end of the command and of its process group."""
         self.stamps.look(now)
         if self.child and not self.child.over:
             self.usage.look(now)
@@ -249,7 +254,7 @@ class TaskCommand:
             self._be_ready_again()
 
     def _take_exit_code(self, code: int) -> None:
-        """Record how the command ended, or first upload its outputs."""
+        """Record how the command ended, or, if it has outputs to store, upload them first."""
         record = describe(self.info, code, self.by_shell)
         oom = self.info.task.get("retries") and record["signal"] == signal.SIGKILL
         if oom and oom_kills() > self.oom_kills:
@@ -309,7 +314,9 @@ class TaskCommand:
         return left_files.files_below(self.info.cwd, outputs)
 
     def done_message(self) -> dict[str, Any]:
-        """Return how the command ended, and in which generation, for the deciding task."""
+        """Return the message for the deciding task that tells how the command ended, and in which
+        generation.
+        """
         place = {"directory": self.info.cwd} if self.info.task.get("hold_s") else {}
         return dict(self.record or {}, generation=self.generation, **place)
 
@@ -319,7 +326,7 @@ class TaskCommand:
             self.child.stop(now, self.stop_grace_s, number)
 
     def close(self) -> None:
-        """Give up what remains of the processes, because the task ends."""
+        """Kill what is left of the command's processes, because the task ends."""
         self.stamps.look(time.monotonic(), last=True)
         self.usage.close()
         self.forget()
@@ -332,9 +339,10 @@ class TaskCommand:
 
     # --- the next generation ----------------------------------------------------------------------
     def renew(self, now: float, generation: int) -> None:
-        """End the command, and be ready to start it again; `renewed` is called then.
+        """End the command, and get ready to start it again; then `renewed` is called.
 
-        A task without a command is ready at once: the start may be the next message.
+        A task whose command does not run is ready at once: the next message may already start the
+        command.
         """
         self.next_generation = generation
         if not self.renewing:

@@ -30,7 +30,9 @@ class Peer:
     """A connection to another task."""
 
     def __init__(self, channel: Channel, ends: tuple[str, str], now: float) -> None:
-        """Keep a connection whose task is not yet known; `ends` are its and our address."""
+        """Keep a connection whose task is not known yet; `ends` are the other task's address and
+        ours.
+        """
         self.channel, self.origin, self.ends, self.heard = channel, ends[0], ends, now
         self.number = channel.sock.fileno()
         self.member: Member | None = None
@@ -49,10 +51,12 @@ class Peer:
             self.channel.send(data)
 
     def age(self, now: float, message: Mapping[str, Any]) -> float:
-        """Return how many seconds ago the task's command ended, by the message that says so.
+        """Return how many seconds ago the task's command ended, according to the message that
+        reports the end.
 
-        The message may have waited in a buffer. So it also has the number of the last `pong` that
-        the task got from this one, and how long after that the command ended.
+        The message may have waited in a buffer. So it also contains the number of the last `pong`
+        that the task got from the deciding task, and how many seconds after this `pong` the command
+        ended.
         """
         ago, after = (foreign.seconds(message.get(key)) for key in ("ago", "after"))
         place = (foreign.whole(message.get("number")) or 0) - self.pongs - 1
@@ -62,7 +66,7 @@ class Peer:
 
 
 class Peers:
-    """All connections: of tasks that have said hello, and of others."""
+    """All connections of the deciding task: those of tasks that have said hello, and others."""
 
     def __init__(
         self,
@@ -72,13 +76,13 @@ class Peers:
         closed: Callable[[Peer, bool, float], None],
         log: Callable[[str], None],
     ) -> None:
-        """Keep the arguments; `listen` begins.
+        """Keep the arguments; `listen` begins the work.
 
         Args:
             message: Handles a message; `ChannelClosed` closes the connection.
-            closed: Handles the end of a task's connection: whether the other side's kernel has
-                closed it, and how long pings have been missing.
-            log: Logs connections that no task of this job has made.
+            closed: Called when a task's connection has ended, with whether the kernel of the other
+                side has closed it, and for how many seconds pings have been missing.
+            log: Logs connections that come from elsewhere than a task of this job.
         """
         self.info, self.loop, self.message, self.closed, self.log = info, loop, message, closed, log
         self.known: dict[int, Peer] = {}
@@ -93,10 +97,11 @@ class Peers:
         self.nofile: tuple[int, int] | None = None  # the former limit of open files
 
     def listen(self) -> None:
-        """Listen at the first free one of the job's ports, and greet who calls until `take_over`.
+        """Listen at the first of the job's ports that is free, and answer tasks that call with a
+        greeting until `take_over`.
 
         Raises:
-            BootstrapProblem: All are in use.
+            BootstrapProblem: All ports are in use.
         """
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = 2 * self.info.total + UNIDENTIFIED + 64
@@ -182,8 +187,8 @@ class Peers:
 
     # --- silence ----------------------------------------------------------------------------------
     def waited(self) -> None:
-        """Note that a wait for events has ended: what arrived in it is read before a silence is
-        judged.
+        """Note that a wait for events has ended: messages that arrived during it are read before a
+        connection is judged to be silent.
         """
         self.read_until, self.accepted_until = self.accepted_until, self.loop.waited_at
 
@@ -207,7 +212,8 @@ class Peers:
         """Ping all tasks after a failure, to find those that died first.
 
         A dead node closes no connection, but its TensorFlow peers fail after ten seconds. A message
-        that was sent before this ping does not count as an answer: it may have waited in a buffer.
+        that was sent before this ping does not count as an answer, because it may have waited in a
+        buffer.
         """
         if not self.probed:
             self.probed, self.probed_at, self.probe = True, now, self.probe + 1

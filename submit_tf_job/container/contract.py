@@ -1,5 +1,4 @@
-"""Names shared by `plan`, which writes them, and by the bootstrap in the container, which reads
-them.
+"""Names that two sides share: `plan` writes them, and the bootstrap in the container reads them.
 
 Standard library only, Python 3.6 and later.
 """
@@ -171,7 +170,7 @@ LAST_SIGNAL = 64
 
 
 def reason_of_signal(number: int) -> str:
-    """Return the reason of a record for a command that a signal ended."""
+    """Return the reason to record for a command that was ended by a signal."""
     return REASON_CRASHED if number in CRASHES else REASON_KILLED
 
 

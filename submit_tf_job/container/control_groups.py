@@ -1,8 +1,8 @@
 """The control group (cgroup) of a container, if the container has one of its own.
 
-A container without one sees the files of its node's group at the same paths, with the values of the
-whole node. So a group counts as the container's only if all its processes are those of the
-container.
+A container without a group of its own sees the files of its node's group at the same paths, with
+the values of the whole node. So a group is taken as the container's only if all processes in it
+belong to the container.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _NONE = 1 << 60  # a number that stands for no limit
 
 
 class ControlGroup:
-    """The counters of one control group; version 1 has one directory for memory and one for CPU
-    time, version 2 one for both.
+    """The counters of one control group. Version 1 has one directory for memory and another for CPU
+    time; version 2 has one directory for both.
     """
 
     def __init__(self, memory: str, cpu: str, version: int) -> None:
@@ -25,8 +25,8 @@ class ControlGroup:
         self.mark, self.cached = self._high_water_mark(), self._memory_and_cache()[1]
 
     def cpu_s(self) -> float | None:
-        """Return the CPU seconds of all processes that the group ever had; None if it does not
-        count them.
+        """Return the CPU seconds of all processes that the group ever had; None if the group does
+        not count them.
         """
         if self.version == 1:
             nanoseconds = _read_number(self.cpu_dir, "cpuacct.usage")
@@ -35,11 +35,12 @@ class ControlGroup:
         return None if microseconds is None else microseconds / 1e6
 
     def memory(self) -> tuple[int, int]:
-        """Return the bytes that programs hold now, and the most since the last call; 0 for the
-        latter if the kernel's mark has not risen since.
+        """Return the bytes that programs hold now, and the largest number of bytes since the last
+        call; the second number is 0 if the kernel's high-water mark has not risen since.
 
-        The mark includes the page cache, which the kernel frees before it kills a process; the
-        larger of its sizes at both calls is subtracted.
+        The mark includes the page cache, which the kernel frees before it kills a process. So the
+        size of the page cache is subtracted: the larger of its sizes at this call and at the last
+        one.
         """
         used, cached = self._memory_and_cache()
         mark, former = self._high_water_mark(), self.mark
@@ -48,7 +49,7 @@ class ControlGroup:
         return used, risen
 
     def _memory_and_cache(self) -> tuple[int, int]:
-        """Return the bytes that programs hold, and those of the page cache."""
+        """Return the bytes that programs hold, and the bytes of the page cache."""
         table = _read_table(self.memory_dir, "memory.stat")
         if self.version == 1:
             shared = table.get("total_shmem", 0)
@@ -88,14 +89,14 @@ def _first_own(top: str, path: str | None, known: set[int], container: str) -> s
 
 
 def _possible_folders(top: str, path: str) -> Iterator[str]:
-    """Yield the directories that a group may have: its path, or the top, where Docker mounts it."""
+    """Yield the directories where a group may be: its path, or the top, where Docker mounts it."""
     if path.strip("/") and ".." not in path.split("/"):
         yield f"{top}{path}"
     yield top
 
 
 def _is_own(folder: str, known: set[int], container: str) -> bool:
-    """Return whether a group has processes, all of them of this container."""
+    """Return whether a group has processes, and all of these belong to this container."""
     with contextlib.suppress(OSError, ValueError), open(f"{folder}/cgroup.procs") as source:
         present = {int(line) for line in source}
         named = bool(container) and os.path.basename(folder) == container

@@ -1,4 +1,4 @@
-"""Find the address of the deciding task: by its name, or where tasks meet on HDFS."""
+"""Find the address of the deciding task: by its name, or from the meeting place on HDFS."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ MOVED = 2  # so many looks at the deciding task in turn must find another addres
 
 
 class PlaceWatch:
-    """Checks at intervals whether YARN has started the deciding task elsewhere."""
+    """Checks at intervals whether YARN has started the deciding task in another place."""
 
     def __init__(self, resolver: Resolver, every_s: float, seen: bool) -> None:
         """Check once every `every_s` seconds; `seen` says whether `resolver` has found the right
         address at least once.
 
-        Before that another address says nothing: it may be that of a former container, or one of
+        Until then, a different address proves nothing: it may belong to a former container, or to
         another network.
         """
         self.resolver, self.every_s, self.seen = resolver, every_s, seen
@@ -25,7 +25,7 @@ class PlaceWatch:
         self.moves = 0  # how often in turn it had another address
 
     def look(self, now: float, home: Callable[[], str], moved: Callable[[str], None]) -> None:
-        """Check, if it is time and no look-up is under way.
+        """Check, if a check is due and no look-up is in progress.
 
         Args:
             home: Returns the present address of the deciding task, "" if it is not known.

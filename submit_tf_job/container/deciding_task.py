@@ -30,7 +30,9 @@ SUSPENDED_S = 2 * TICK_S  # a longer turn means that this task may have been sus
 
 
 class DecidingTask:
-    """Leads the deciding task, index 0 of the role that decides; a job of one task has it, too."""
+    """Leads the deciding task, which has index 0 in the role that decides; in a job of one task,
+    that task.
+    """
 
     def __init__(self, info: Info, loop: Loop, command: TaskCommand) -> None:
         self.info, self.loop, self.command = info, loop, command
@@ -75,7 +77,7 @@ class DecidingTask:
             threading.Thread(target=self._watch_lifetime, name="lifetime", daemon=True).start()
 
     def prepared(self) -> None:
-        """Go on with the tasks that have called while this one prepared."""
+        """Continue with the tasks that have called while this one prepared itself."""
         self.peers.take_over()
 
     def _watch_lifetime(self) -> None:
@@ -95,7 +97,7 @@ class DecidingTask:
         self.loop.post(end)
 
     def _announce_address(self) -> None:
-        """Write this task's address to the meeting place, for tasks that do not find it by DNS."""
+        """Write this task's address to the meeting place, for tasks that cannot find it by DNS."""
         from submit_tf_job.container import meeting_place
 
         me = self.job.me
@@ -110,7 +112,9 @@ class DecidingTask:
         threading.Thread(target=meeting_place.announce, args=announcing, daemon=True).start()
 
     def _address_not_written(self, text: str, given_up: bool) -> None:
-        """Report that the address could not be written; end the job if no task can come."""
+        """Report that the address could not be written; end the job if no task can find this
+        one.
+        """
         command = self.command
         if given_up and self.info.by_place and not command.child and not command.record:
             command.fail(BootstrapProblem(text))
@@ -123,7 +127,9 @@ class DecidingTask:
             self.job.event(time.monotonic(), text)
 
     def warn(self, text: str, about: str = "") -> None:
-        """Add a warning to the report, in place of an earlier one `about` the same thing."""
+        """Add a warning to the report; it replaces an earlier warning with the same subject
+        `about`.
+        """
         self.job.warn(time.monotonic(), text, about and f"{self.info.name} {about}")
         self.changed = True
 
@@ -213,7 +219,9 @@ class DecidingTask:
             self._may_go(peer, m)
 
     def _may_go(self, peer: Peer, m: Member) -> None:
-        """Have a task that waits start its command, if the other tasks have started theirs."""
+        """If the other tasks have started their commands, tell a waiting task to start its
+        command.
+        """
         runs = self.job.phase in (states.RUNNING, states.FINISHING)
         if (runs or m.is_sidecar) and m.role not in self.job.held:
             peer.send_packed(self.go)
@@ -239,8 +247,8 @@ class DecidingTask:
         return {"history": history}
 
     def _send_history(self, all_tasks: bool = False) -> None:
-        """Send the facts of `history` to the sidecars, too: the witness may be the only other
-        task.
+        """Send the facts of `history` to all tasks, including the sidecars: the witness may be the
+        only other task.
         """
         for peer, m in self.peers.tasks() if self.job.retries else ():
             if all_tasks or not self.job.stays(m):
@@ -262,21 +270,23 @@ class DecidingTask:
         self.changed = True
 
     def _own_address(self) -> str:
-        """Return the address at which the other tasks have found this one, "" if unknown."""
+        """Return the address at which the other tasks have found this one; "" if that is
+        unknown.
+        """
         return self.announced if self.info.by_place else self.job.me.address
 
     def _task_moved(self, _address: str) -> None:
-        """Note that YARN has started this task again in another container, if it waits for the
-        others.
+        """If this task waits for the other tasks, note that YARN has started it again in another
+        container.
 
-        After a network partition the other tasks may never connect to this container again, so no
-        message of theirs would say it.
+        After a network partition the other tasks may never connect to this container again, so they
+        send no message that would tell it.
         """
         self.job.superseded = self.job.phase == states.WAITING and self.job.generation > 0
 
     # --- what the loop calls ----------------------------------------------------------------------
     def tick(self, now: float) -> bool:
-        """Do what is due; leave if YARN has started a later container of this task."""
+        """Do what is due; leave if YARN has started this task again in a later container."""
         job = self.job
         self.peers.waited()
         if job.retries:
@@ -313,7 +323,9 @@ class DecidingTask:
         self.changed |= self.stacks.look(now)
 
     def _listen_to_others(self, now: float) -> None:
-        """Close silent connections; take in names that DNS has by now, and answers to a probe."""
+        """Close silent connections; take over names that DNS has returned meanwhile, and answers to
+        a ping.
+        """
         job = self.job
         self._look_for_stillness(now)
         if now >= self.checked + 1.0:
@@ -388,7 +400,7 @@ class DecidingTask:
             self.command.fail(problem)
 
     def _start_commands(self) -> None:
-        """Have every task start its command, and start this task's."""
+        """Tell every task to start its command, and start this task's own command."""
         job = self.job
         self.info.leave_out(job.left_out())
         job.me.port = self.command.port or job.me.port
@@ -413,7 +425,7 @@ class DecidingTask:
         threading.Thread(target=watching.run, name="checkpoints", daemon=True).start()
 
     def _release_roles(self, roles: Collection[str]) -> None:
-        """Have the tasks of some roles start their commands."""
+        """Tell the tasks of some roles to start their commands."""
         for peer, m in self.peers.tasks():
             if m.role in roles and m.state != states.LEFT_OUT:
                 peer.send_packed(self.go)
@@ -448,8 +460,8 @@ class DecidingTask:
 
     # --- the end ----------------------------------------------------------------------------------
     def outcome(self) -> tuple[dict[str, Any], dict[str, Any] | None, bytes]:
-        """Return the job's verdict and first failed task for the outcome line; the last report, and
-        what the tasks used.
+        """Return the job's verdict and first failed task for the outcome line; also the last
+        report, and what the tasks used.
         """
         task = self.job.first["task"] if self.job.first else None
         return (

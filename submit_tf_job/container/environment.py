@@ -75,7 +75,9 @@ def prepare(info: Info, env: dict[str, str]) -> list[str]:
 
 
 def own_variables(info: Info) -> dict[str, str]:
-    """Return the variables that follow from the task description alone, without the role's env."""
+    """Return the variables that depend only on the task description; the role's env is not
+    included.
+    """
     role = info.roles[info.role]
     hidden = not role.get("gpus") and "CUDA_VISIBLE_DEVICES" not in role.get("env", {})
     return {
@@ -93,12 +95,13 @@ def own_variables(info: Info) -> dict[str, str]:
 def ignored_image(
     env: Mapping[str, str], mountinfo: str = "/proc/self/mountinfo", hostname: str | None = None
 ) -> str:
-    """Return the image that the NodeManager ignored, or "" if it runs or that cannot be determined.
+    """Return the image that the NodeManager ignored; "" if the task runs in its image, or if that
+    cannot be determined.
 
     A NodeManager without the Docker runtime starts the command as a plain process and reports no
     error. With the runtime it mounts the container's log directory and the application's directory
     (DockerLinuxContainerRuntime since 3.1.0, on every network), and Docker sets the container's
-    registry name as host name. /.dockerenv and control groups prove neither, because a NodeManager
+    registry name as host name. /.dockerenv and control groups prove nothing, because a NodeManager
     may itself run in a container.
     """
     image, name = env.get(contract.ENV_IMAGE, ""), env.get(contract.ENV_HOSTNAME, "")
@@ -120,7 +123,7 @@ def ignored_image(
 
 
 def require_image(info: Info) -> None:
-    """Check that this task runs in its image, unless `image_policy` lets it run without.
+    """Check that this task runs in its image, unless `image_policy` allows it to run without.
 
     Raises:
         BootstrapProblem: The NodeManager ignored the image.
@@ -132,8 +135,8 @@ def require_image(info: Info) -> None:
 
 
 def _customize_python(info: Info, env: dict[str, str]) -> None:
-    """Have the Python processes of the program write their stacks at a signal (`stacks`), and read
-    a long TF_CONFIG.
+    """Make the Python processes of the program write their stacks at a signal (`stacks`), and read
+    a TF_CONFIG that is too long for a variable.
     """
     stacks, folder = task_files.stacks_path(info), os.path.join(info.cwd, SITE_FOLDER)
     names = {"signal": contract.STACKS_SIGNAL, "stacks": os.path.realpath(stacks)}
@@ -149,7 +152,7 @@ def _customize_python(info: Info, env: dict[str, str]) -> None:
 
 
 def set_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
-    """Set TF_CONFIG, or write it to a file where it is too long for a variable.
+    """Set TF_CONFIG; if it is too long for a variable, write it to a file.
 
     The kernel accepts 128 KiB for one variable, which is 2,694 workers with usual names. A longer
     value is set by a `sitecustomize` from a file inside the Python process, where the limit does
@@ -173,7 +176,7 @@ def _is_writable(path: str) -> bool:
 
 
 def _set_homes(info: Info, env: dict[str, str]) -> None:
-    """Set HOME and cache directories to writable ones.
+    """Set HOME and the cache directories to directories that can be written.
 
     YARN sets HOME to a path of the host or to `/home/`
     (hadoop-facts.md#environment-of-a-container).
@@ -235,7 +238,8 @@ def _krb5_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
 
 
 def _set_libhdfs(info: Info, env: dict[str, str]) -> None:
-    """Set CLASSPATH without wildcards and the library paths for libhdfs, if the image has it.
+    """Set CLASSPATH (without wildcards) and the library paths for libhdfs, if the image contains
+    it.
 
     Linux limits the length of a variable. A longer class path is written to the manifest of one jar
     (a "pathing jar"), as YARN does.
@@ -269,7 +273,8 @@ def _set_libhdfs(info: Info, env: dict[str, str]) -> None:
 def _write_pathing_jar(jar: str, paths: list[str]) -> None:
     """Write a jar without classes whose manifest names the entries of a class path.
 
-    A line of a manifest has at most 72 bytes; a blank continues it (JAR File Specification).
+    A line of a manifest has at most 72 bytes; a next line that begins with a blank continues it
+    (JAR File Specification).
     """
     urls = (
         pathlib.Path(path).as_uri() + ("/" if os.path.isdir(path) else "")
@@ -283,9 +288,10 @@ def _write_pathing_jar(jar: str, paths: list[str]) -> None:
 
 
 def no_proxy(env: dict[str, str], hosts: list[str]) -> None:
-    """Exclude peers from the proxy.
+    """Exclude the other tasks' hosts from the proxy.
 
-    With http_proxy set, gRPC sends peer traffic to the proxy, and training hangs without an error.
+    If http_proxy is set, gRPC sends the traffic between tasks to the proxy, and the training hangs
+    without an error.
     """
     known = (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",")
     value = _join_given(",", *dict.fromkeys(known + hosts))

@@ -1,5 +1,5 @@
-"""Values that programs, other tasks or strangers wrote. Each is cleaned once, where it is read: the
-result is a text, a finite number, a short list of these, or nothing.
+"""Values that were written by programs, other tasks or strangers. Each value is cleaned once, where
+it is read; the result is a text, a finite number, a short list of these, or nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def clean_text(value: str) -> str:
 
 
 def clean_line(line: str) -> str:
-    """Return a line as a terminal shows it: without colours and without what was overwritten."""
+    """Return a line as a terminal shows it: without colours, and without text that was overwritten
+    later.
+    """
     return clean_text(re.sub(_STYLE, "", line).rstrip().rpartition("\r")[2])
 
 
@@ -39,7 +41,7 @@ def clean(value: Any, depth: int = DEPTH) -> Any:
     """Return a value of JSON with clean texts; a number that is not finite becomes None.
 
     Raises:
-        ValueError: It is nested too deeply.
+        ValueError: The value is nested too deeply.
     """
     if isinstance(value, str):
         return clean_text(value)
@@ -55,11 +57,11 @@ def clean(value: Any, depth: int = DEPTH) -> Any:
 
 
 def parse(text: str | bytes, constant: Callable[[str], Any] = lambda _name: None) -> Any:
-    """Parse JSON; 1e999 and numbers of many digits become None, and NaN and infinities what
-    `constant` makes of their names.
+    """Parse JSON. 1e999 and numbers of many digits become None. For NaN and infinities, `constant`
+    gets the name and returns the value.
 
     Raises:
-        ValueError: It is not JSON, or nested too deeply.
+        ValueError: The text is not JSON, or is nested too deeply.
     """
     try:
         found = json.loads(
@@ -74,12 +76,12 @@ def parse(text: str | bytes, constant: Callable[[str], Any] = lambda _name: None
 
 # --- fields ---------------------------------------------------------------------------------------
 def text(value: Any, most: int) -> str:
-    """Return a text, cut to a length; "" for anything else."""
+    """Return a text, cut to a length; "" for a value of another type."""
     return value[:most] if isinstance(value, str) else ""
 
 
 def texts(value: Any, most: int = 500) -> list[str]:
-    """Return the texts of a list, each cut to a length; [] for anything else."""
+    """Return the texts of a list, each cut to a length; [] for a value of another type."""
     found = value[:LISTED] if isinstance(value, list) else []
     return [item[:most] for item in found if isinstance(item, str)]
 
@@ -96,8 +98,8 @@ def number(value: Any) -> float | None:
 
 
 def metric(value: Any) -> float | str | None:
-    """Return a number, or the text that JSON has for one that is not finite; None for anything
-    else.
+    """Return a number; for a number that is not finite, the text that stands for it in JSON; None
+    for a value of another type.
     """
     if isinstance(value, float) and not math.isfinite(value):
         sign = "-" if value < 0 else ""
@@ -106,7 +108,7 @@ def metric(value: Any) -> float | str | None:
 
 
 def seconds(value: Any) -> float:
-    """Return a duration, at least 0; 0 for anything else."""
+    """Return a duration, at least 0; 0 for a value of another type."""
     return max(0.0, min(float(number(value) or 0), LONGEST_S))
 
 
@@ -117,6 +119,6 @@ def port(value: Any) -> int:
 
 
 def ports(value: Any, most: int | None = LISTED) -> dict[str, int]:
-    """Return the valid ports of an object, by name; only the first `most`."""
+    """Return the valid ports in an object, by name; at most the first `most`."""
     pairs = list(value.items())[:most] if isinstance(value, Mapping) else []
     return {str(name)[:63]: item for name, item in pairs if port(item)}

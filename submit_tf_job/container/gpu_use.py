@@ -1,9 +1,9 @@
-"""Sample the use of the GPUs that a task sees: NVIDIA's by one `nvidia-smi` that keeps running and
-prints a line per GPU every 5 s; AMD's by the files of its driver, because `rocm-smi` cannot repeat
-itself.
+"""Sample the use of the GPUs that a task sees. For NVIDIA's, one `nvidia-smi` keeps running and
+prints a line for each GPU every 5 s. For AMD's, the files of the driver are read, because
+`rocm-smi` cannot repeat its output by itself.
 
-Nothing here waits for the tool: one that hangs in a driver cannot be killed, and must not delay the
-task.
+Nothing here waits for the tool: a tool that hangs in a driver cannot be killed, and must not delay
+the task.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Gpu:
         self.total_bytes = 0
 
     def add(self, percent: int | None, used: int | None, total: int | None) -> None:
-        """Add a sample to the count, sum, largest and last value of each amount; None for an
-        unknown one. `used` and `total` are bytes of its memory.
+        """Add a sample: count, sum, largest and last value of each amount are updated; an amount
+        that is None is unknown. `used` and `total` are bytes of the GPU's memory.
         """
         self.total_bytes = total or self.total_bytes
         for name, value in (("percent", percent), ("bytes", used)):
@@ -49,7 +49,9 @@ class Gpu:
                 self.samples[name] = [count + 1, summed + value, max(most, value), value]
 
     def found(self, late: bool) -> dict[str, Any]:
-        """Return the fields of `GpuUse`; without `now` if the last sample is too old (`late`)."""
+        """Return the fields of `GpuUse`. If the last sample is too old (`late`), leave out the
+        field `now`.
+        """
         found: dict[str, Any] = {}
         for key, name in (("percent", "percent"), ("memory_bytes", "bytes")):
             count, summed, most, last = self.samples[name]
@@ -65,14 +67,14 @@ class GpuWatch:
     pid = 0  # of the tool
 
     def __init__(self, why: str = "") -> None:
-        """Begin without samples; `why` is the reason if there will never be any."""
+        """Start without samples; `why` is the reason if there will never be any."""
         self.gpus: dict[int, Gpu] = {}
         self.why = why
         self.began = 0.0
         self.answered: float | None = None
 
     def begin(self, now: float) -> None:
-        """Note that a command starts, and drop the samples of an earlier one."""
+        """Note that a command starts, and drop the samples of an earlier command."""
         self.began, self.gpus = now, {}
 
     def look(self, now: float) -> None:
@@ -82,7 +84,7 @@ class GpuWatch:
         """End the tool that samples, if one runs."""
 
     def found(self, now: float) -> tuple[list[dict[str, Any]], str]:
-        """Return the use of each GPU; and why it is not known, or ""."""
+        """Return the use of each GPU, and the reason if the use is not known, or ""."""
         late = self.answered is None or now > self.answered + LATE_S
         why = self.why
         if not why and late and now > max(self.began, self.answered or 0.0) + SLOW_S:
@@ -92,8 +94,8 @@ class GpuWatch:
 
 
 class Nvidia(GpuWatch):
-    """Samples of NVIDIA's GPUs, from one `nvidia-smi` that prints a line for each GPU every few
-    seconds.
+    """Samples of NVIDIA's GPUs, from one `nvidia-smi` that keeps running and prints a line for each
+    GPU every few seconds.
     """
 
     def __init__(self, tool: str, env: Mapping[str, str]) -> None:
@@ -150,7 +152,9 @@ class Nvidia(GpuWatch):
                 self.why = f"nvidia-smi answers in another form: {line[:100]}"
 
     def close(self) -> None:
-        """Kill the tool without waiting for its end: whatever waits for children reaps it."""
+        """Kill the tool without waiting for its end; the process that waits for children reaps it
+        later.
+        """
         if self.process and self.process.stdout:
             with contextlib.suppress(OSError):
                 os.kill(self.pid, 9)
@@ -159,8 +163,8 @@ class Nvidia(GpuWatch):
 
 
 def _parse_sample(line: str) -> tuple[int, int | None, int | None, int | None] | None:
-    """Return the GPU's index, percent, used and total bytes in a line of the tool, None for an
-    amount that it does not know; None for any other line.
+    """Return the index of the GPU, the percent, and the used and total bytes in a line of the tool;
+    an amount that the tool does not know is None. Return None for any other line.
     """
     fields = [field.strip() for field in line.split(",")]
     if len(fields) != len(COLUMNS) or not fields[0].isdigit() or int(fields[0]) >= MOST_GPUS:

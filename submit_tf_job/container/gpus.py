@@ -1,4 +1,4 @@
-"""The GPUs that a task sees, compared with those that its role asked for.
+"""Compare the GPUs that a task sees with the GPUs that its role asked for.
 
 YARN counts GPUs; whether a container gets them is decided by the node's runtime (a Docker whose
 runtime is not NVIDIA's gives none), its driver and its control groups. A program that finds none
@@ -30,7 +30,7 @@ def check(info: Info, env: Mapping[str, str]) -> None:
     """Store in `info` the models of the GPUs that this task sees, and check their number.
 
     Raises:
-        BootstrapProblem: They are fewer than its role asked for.
+        BootstrapProblem: The task sees fewer GPUs than its role asked for.
     """
     role = info.roles[info.role]
     asked, resource = role["gpus"], role.get("gpu_resource") or info.task["gpus"]
@@ -68,7 +68,7 @@ def _find_models(env: Mapping[str, str]) -> tuple[list[str], str]:
 def _models_by_tool(
     tool: str, options: list[str], models: Callable[[str], list[str]]
 ) -> tuple[list[str], str]:
-    """Return the GPUs that a vendor's tool lists, with the name of the tool; if it lists none, with
+    """Return the GPUs that a vendor's tool lists, and the name of the tool; if it lists none, also
     the reason that it gives.
     """
     name = os.path.basename(tool)
@@ -87,7 +87,7 @@ def _models_by_tool(
 
 
 def _nvidia_models(text: str) -> list[str]:
-    """Return the GPUs that `nvidia-smi -L` lists, or their parts where MIG has divided them."""
+    """Return the GPUs that `nvidia-smi -L` lists; for a GPU that MIG has divided, its parts."""
     found: list[str] = []
     whole = ""
     for line in text.splitlines():
@@ -103,9 +103,10 @@ def _nvidia_models(text: str) -> list[str]:
 
 
 def _amd_models(text: str) -> list[str]:
-    """Return the cards of `rocm-smi --showproductname --json`, which may warn above it.
+    """Return the cards in the output of `rocm-smi --showproductname --json`, which may have
+    warnings above the JSON.
 
-    ROCm 5 says `Card series`, 6 `Card Series`.
+    ROCm 5 writes `Card series`, ROCm 6 `Card Series`.
     """
     try:
         cards = json.loads(text[text.index("{") : text.rindex("}") + 1])
@@ -123,7 +124,7 @@ TOOLS = (
 
 
 def _device_files() -> list[str]:
-    """Return the GPUs by their device files: NVIDIA's, or those of ROCm."""
+    """Return the GPUs that have device files: those of NVIDIA, or those of ROCm."""
     files = [path for path in glob.glob("/dev/nvidia*") if re.match(r"/dev/nvidia\d+$", path)]
     if files:
         models = []

@@ -1,4 +1,6 @@
-"""Answers the tasks that call while the deciding one still prepares, which may take long."""
+"""Answer the tasks that call while the deciding task still prepares itself, which may take a long
+time.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,16 @@ ACCEPTED = 1024  # connections in one turn
 
 
 class Greeter:
-    """A thread that accepts connections, and says on each that the deciding task prepares.
+    """A thread that accepts connections, and tells on each connection that the deciding task still
+    prepares.
 
-    What is silent at one of the job's ports is another program, for those that call. The event
-    loop, which begins after the preparations, takes the connections over, with what they have sent.
+    Without such an answer, the tasks that call would take the deciding task for another program
+    that uses one of the job's ports. The event loop begins after the preparations; it takes over
+    the connections, and the messages that have arrived on them.
     """
 
     def __init__(self, listener: socket.socket, most: int) -> None:
-        """Begin; of more than `most` connections the oldest are closed."""
+        """Start the thread. If there are more than `most` connections, the oldest are closed."""
         self.listener, self.most = listener, most
         self.taken: list[tuple[socket.socket, str]] = []
         self.told_at = time.monotonic()
@@ -66,7 +70,7 @@ class Greeter:
                 self.taken.pop(0)[0].close()
 
     def _takes_message(self, sock: socket.socket) -> bool:
-        """Return whether a connection takes the message; another one is closed."""
+        """Return whether a connection accepts the message; close it if not."""
         message = pack("preparing")
         try:
             taken = sock.send(message) == len(message)

@@ -1,4 +1,4 @@
-"""The file systems that a Hadoop configuration declares: for containers and for the client."""
+"""The file systems that a Hadoop configuration declares; used in containers and on the client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def default_file_system(conf: Mapping[str, str]) -> str:
 
 
 def default_authority(conf: Mapping[str, str], scheme: str) -> str:
-    """Return host and port (or nameservice) of the default file system, "" if it has another
+    """Return host and port (or the nameservice) of the default file system; "" if it has another
     scheme.
     """
     default, _, rest = default_file_system(conf).partition("://")
@@ -41,7 +41,9 @@ def default_authority(conf: Mapping[str, str], scheme: str) -> str:
 
 
 def _name_node_suffixes(conf: Mapping[str, str], service: str) -> list[str]:
-    """Return the suffixes of keys of a nameservice's NameNodes (DFSUtilClient.addSuffixes)."""
+    """Return the suffixes that the keys for a nameservice's NameNodes have
+    (DFSUtilClient.addSuffixes).
+    """
     ids = listed(conf, f"dfs.ha.namenodes.{service}")
     return [f".{service}.{node}" for node in ids] or [f".{service}"]
 
@@ -58,9 +60,10 @@ def name_nodes(conf: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def addresses_of(authority: str, conf: Mapping[str, str]) -> list[str]:
-    """Return the RPC addresses behind an authority: a nameservice, or one NameNode (HAUtilClient).
+    """Return the RPC addresses that an authority stands for: a nameservice, or one NameNode
+    (HAUtilClient).
 
-    A nameservice without any address has none.
+    For a nameservice without any configured address, the result is empty.
     """
     if authority not in listed(conf, "dfs.nameservices"):
         return [_with_port(authority)]
@@ -69,7 +72,9 @@ def addresses_of(authority: str, conf: Mapping[str, str]) -> list[str]:
 
 
 def host_and_port(address: str) -> tuple[str, str]:
-    """Return both parts of an address, "" for one that it lacks; IPv6 keeps its brackets."""
+    """Return host and port of an address; "" for a part that it lacks. An IPv6 address keeps its
+    brackets.
+    """
     if address.endswith("]") or ":" not in address:
         return address, ""
     host, _, port = address.rpartition(":")
@@ -81,7 +86,8 @@ def _with_port(address: str) -> str:
 
 
 def web_addresses(authority: str, conf: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the scheme (`http` or `https`) and web addresses of the NameNodes behind an authority.
+    """Return the scheme (`http` or `https`) and the web addresses of the NameNodes that an
+    authority stands for.
 
     An authority is a nameservice, or the RPC address of a NameNode. The rules are those of Hadoop's
     DFSUtil.getInfoServer, which finds the nameservice of an address first, and of
@@ -103,7 +109,7 @@ def web_addresses(authority: str, conf: Mapping[str, str]) -> tuple[str, list[st
 
 
 def _suffixes_of(authority: str, conf: Mapping[str, str]) -> list[str]:
-    """Return the suffixes of the keys that are about an authority; "" for keys without one."""
+    """Return the suffixes of the keys that apply to an authority; "" for keys without a suffix."""
     if authority in listed(conf, "dfs.nameservices"):
         return _name_node_suffixes(conf, authority)
     return [next(_suffixes_of_address(_with_port(authority), conf), "")]
@@ -120,7 +126,7 @@ def _suffixes_of_address(address: str, conf: Mapping[str, str]) -> Iterator[str]
 
 
 def resolve_viewfs(authority: str, path: str, conf: Mapping[str, str]) -> str | None:
-    """Return the URI behind a viewfs path, or None if no link covers it.
+    """Return the URI to which a viewfs path leads; None if no link covers the path.
 
     The rules are those of Hadoop's ConfigUtil and Constants.CONFIG_VIEWFS_LINK.
     """

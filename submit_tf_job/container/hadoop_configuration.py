@@ -69,7 +69,7 @@ _TEXTS = frozenset(("name", "value", "final", "source", "tag"))
 
 
 class BadConfiguration(ValueError):
-    """The error for a configuration that Hadoop's classes could not read; its text names the
+    """Hadoop's own classes could not read the configuration; the text of the error names the
     file.
     """
 
@@ -77,9 +77,9 @@ class BadConfiguration(ValueError):
 class HadoopConfiguration(Mapping[str, str]):
     """The properties of a configuration directory: name → value, with variables expanded.
 
-    A value with a variable that is not set keeps it as text, as in Hadoop. It does not contain the
-    defaults of Hadoop's own files (core-default.xml and others); only variables are expanded with
-    them.
+    If a variable in a value is not set, the value keeps `${…}` as text, as in Hadoop. The defaults
+    in Hadoop's own files (core-default.xml and others) are not included; they are only used to
+    expand variables.
 
     Attributes:
         raw: Name → value as it is written in the file.
@@ -109,7 +109,7 @@ class HadoopConfiguration(Mapping[str, str]):
         return len(self.raw)
 
     def unset_variable(self, name: str) -> str:
-        """Return the first `${NAME}` that the value of a key still holds, "" if it has none."""
+        """Return the first `${NAME}` that is still in the value of a key; "" if there is none."""
         found = VARIABLE.search(self.get(name, ""))
         return found.group(0) if found else ""
 
@@ -142,7 +142,9 @@ class HadoopConfiguration(Mapping[str, str]):
         return text  # Hadoop raises an exception at each use of it
 
     def _value_of_variable(self, name: str) -> str | None:
-        """Return the value of a variable: of the environment, of Java's system, or of a key."""
+        """Return the value of a variable: an environment variable, a system property of Java, or a
+        key.
+        """
         if name.startswith("env.") and name != "env.":
             found = from_environment(name[4:], self._environ)
         else:
@@ -159,7 +161,7 @@ def is_true(conf: Mapping[str, str], name: str) -> bool:
 
 
 def listed(conf: Mapping[str, str], name: str) -> list[str]:
-    """Return the items of a value with commas or lines, each once
+    """Return the items of a value that are separated by commas or line ends, each item once
     (Configuration.getTrimmedStringCollection).
     """
     items = (item.strip(SPACE) for item in re.split("[,\\n]", conf.get(name, "")))
@@ -167,8 +169,8 @@ def listed(conf: Mapping[str, str], name: str) -> list[str]:
 
 
 def from_environment(text: str, environ: Mapping[str, str]) -> str | None:
-    """Return the value of `NAME`, `NAME-default` (not set) or `NAME:-default` (not set or empty),
-    as `${env.…}` has them.
+    """Return the value of `NAME`, `NAME-default` (the default if NAME is not set) or
+    `NAME:-default` (the default if NAME is not set or empty), the forms that `${env.…}` has.
     """
     found = re.search(r":-|-", text)
     if found is None:
@@ -207,13 +209,14 @@ def read_directory(
 
     Args:
         directory: The directory of core-site.xml.
-        parts: What is read after core-site.xml: `HDFS`, `YARN`.
+        parts: The parts that are read after core-site.xml: `HDFS`, `YARN`.
         environ: The variables of `${env.NAME}`.
-        lenient: Leave a file out that cannot be read, and put the reason into `problems`.
+        lenient: Whether to leave out a file that cannot be read, and put the reason into
+            `problems`.
         read: Returns the content of a file.
 
     Raises:
-        BadConfiguration: A file is not XML, or includes one that is not there.
+        BadConfiguration: A file is not XML, or includes a file that does not exist.
     """
     found = HadoopConfiguration(environ)
     for part in (CORE, *parts):
@@ -232,18 +235,18 @@ def read_directory(
 def read_file(
     directory: str, path: str, read: Callable[[str], bytes] = read_content
 ) -> list[tuple[str, str | None, bool]]:
-    """Return name, value and whether it is final of each property of a file, in their order.
+    """Return, for each property of a file in order: its name, its value, and whether it is final.
 
-    Included files are read, too. A property without a value has None, which sets nothing. A file
-    that does not exist has no properties.
+    Included files are read, too. A property without a value has the value None, which sets nothing.
+    A file that does not exist has no properties.
 
     Args:
         directory: The directory of the configuration, in which included files are looked for.
         path: The file.
-        read: Returns the content of a file; also of those that are included.
+        read: Returns the content of a file; it is also used for included files.
 
     Raises:
-        BadConfiguration: It is not XML, or includes a file that is not there.
+        BadConfiguration: The file is not XML, or includes a file that does not exist.
     """
     return _FileParser(directory, path, read).items()
 
@@ -262,7 +265,9 @@ def _parse_xml(content: bytes) -> Element:
 
 
 class _FileParser:
-    """The properties of one file, as Configuration.Parser finds them: by the order of elements."""
+    """Reads the properties of one file as Configuration.Parser does: in the order of the
+    elements.
+    """
 
     def __init__(
         self, directory: str, path: str, read: Callable[[str], bytes], level: int = 0
@@ -321,15 +326,19 @@ class _FileParser:
             self._add_property(self.name)
 
     def _add_property(self, name: str) -> None:
-        """Add a property; those of a fallback count only where the included file is missing."""
+        """Add a property. Properties in a fallback count only if the included file does not
+        exist.
+        """
         if self.fallback_allowed or not self.fallback_entered:
             self.found.append((name, self.value, self.final))
 
     def _include_file(self, href: str | None) -> None:
-        """Add the properties of an included file; those of the fallback if the file does not exist.
+        """Add the properties of an included file; if the file does not exist, those of the
+        fallback.
 
-        Hadoop looks on its class path first, where the configuration directory is; then a URL,
-        an absolute path, and last a path from the directory in which the program was started.
+        Hadoop looks for the file on its class path first, which contains the configuration
+        directory. Then it takes `href` as a URL, as an absolute path, and last as a path relative
+        to the directory in which the program was started.
         """
         if href is None:
             return

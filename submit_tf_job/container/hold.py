@@ -1,8 +1,9 @@
-"""Hold the container of a job's first failure, so that a person can look at it (`hold_on_failure`).
+"""Hold the container of the task that failed first, so that a person can look at it
+(`hold_on_failure`).
 
-The report has the verdict before, which does not wait for the hold. The deciding task stays until
-the hold is over, because its end is the end of the application; of the other tasks only the one
-that failed stays.
+The verdict is in the report already before the hold, and does not wait for its end. The deciding
+task stays until the hold is over, because its end is the end of the application; of the other
+tasks, only the failed task stays.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LEAVES_S = 2.0  # for the held task to end, once it is told
 
 
 class Hold:
-    """The hold of one container, as the deciding task keeps it."""
+    """The hold of one container, with its state in the deciding task."""
 
     def __init__(self, job: StateMachine, signals: Signals) -> None:
         self.job, self.signals = job, signals
@@ -39,7 +40,7 @@ class Hold:
         return bool(self.limit_s) and failed and self.job.phase != states.ENDING
 
     def begin(self, now: float) -> None:
-        """Hold the container of the first failure of a job that has failed, if that task is
+        """If a job has failed, hold the container of the first failure, provided that its task is
         connected.
         """
         job, first = self.job, self.job.first
@@ -62,15 +63,15 @@ class Hold:
             log_hold(job.info, self.limit_s)
 
     def left(self, m: Member) -> dict[str, Any]:
-        """Return `hold_s`, the seconds for which a task must stay, for the message that the job has
-        ended; {} for a task that is not held.
+        """Return `hold_s`, the seconds for which a task must stay, as a field of the message that
+        the job has ended; {} for a task that is not held.
         """
         left_s = self.until - time.monotonic()
         return {"hold_s": round(left_s, 3)} if m is self.member and left_s > 0 else {}
 
     def is_held(self, now: float) -> bool:
-        """Return whether the container is still held; end the hold if its time is over, the task is
-        gone, or a signal came (`release`, a stop).
+        """Return whether the container is still held. End the hold if its time is over, if the task
+        has gone, or if a signal came (from `release`, or from a stop).
         """
         job, m = self.job, self.member
         if m is None:

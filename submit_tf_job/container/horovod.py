@@ -1,8 +1,8 @@
-"""Let Horovod's processes find one another through Gloo, without ssh and mpirun.
+"""Let Horovod's processes find one another through Gloo, without ssh or mpirun.
 
-Gloo exchanges its addresses in a key-value store over HTTP, which `horovodrun` runs. Here the
-deciding task runs it at its own port, because no other program listens there. Sources, of Horovod
-0.28.1: http_store.cc (the client), http_server.py (the store).
+Gloo exchanges its addresses through a key-value store over HTTP, which is usually run by
+`horovodrun`. Here the deciding task runs the store at the task's own port, because no other program
+listens there. Sources, of Horovod 0.28.1: http_store.cc (the client), http_server.py (the store).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ IDLE_S = 60.0
 
 
 class Store(ThreadingMixIn, HTTPServer):
-    """The key-value store: values by scope and key, in memory."""
+    """The key-value store: values by scope and key, kept in memory."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -56,9 +56,9 @@ class Store(ThreadingMixIn, HTTPServer):
     def finish(self, scope: str, key: str) -> None:
         """Note that a process has read all that it needs from a scope.
 
-        A scope that all processes read is emptied when the last one has finished, so that a second
-        `hvd.init()` finds no addresses of the first. Any other scope loses the value of this
-        process.
+        A scope that all processes read is emptied when the last process has finished, so that a
+        second `hvd.init()` finds no addresses of the first call. From any other scope, the value of
+        this process is removed.
         """
         with self.lock:
             if not scope.startswith(("global_", "local_", "cross_")):
@@ -115,10 +115,10 @@ def serve(info: Info) -> Callable[[], None] | None:
     """Run the store in the deciding task of a job with several processes.
 
     Returns:
-        A function that ends it; None where no store is needed.
+        A function that ends the store; None if the job needs no store.
 
     Raises:
-        BootstrapProblem: Its port is in use.
+        BootstrapProblem: The task's port is in use.
     """
     size = sum(info.sizes[role] for role in ranks(info))
     if not info.decides or size == 1:

@@ -1,4 +1,4 @@
-"""The identity of this task and its job: the task description, joined with YARN's environment."""
+"""The identity of this task and its job: the task description, combined with YARN's environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def log(text: str) -> None:
 
 
 def log_hold(info: Info, for_s: float) -> None:
-    """Log in a container that is held where it is, and how long it stays."""
+    """Write to the log of a held container on which node it is, and how long it stays."""
     text = "the job failed; this container stays for %d s (`hold_on_failure`), its directory is %s"
     log(text % (for_s, info.cwd))
 
@@ -31,7 +31,9 @@ class BootstrapProblem(Exception):
     """The reason why the command cannot run; it becomes the task's outcome."""
 
     def __init__(self, message: str, reason: str = "bootstrap-error") -> None:
-        """Keep one sentence, and the reason: a code of the report that decides the exit status."""
+        """Keep one sentence, and the reason: a code for the report, which also decides the exit
+        status.
+        """
         super().__init__(message)
         self.message, self.reason = message, reason
         self.status = contract.STATUS_OF_REASON.get(reason, contract.EXIT_BOOTSTRAP_ERROR)
@@ -89,9 +91,9 @@ class Info:
         self.stop_grace_s = float(task.get("stop_grace_s", 5.0))
 
     def may_grow(self, role: str) -> bool:
-        """Return whether a role may get more tasks than the description counts.
+        """Return whether a role may get more tasks than the task description counts.
 
-        Only sidecars may: TensorFlow's cluster does not contain them.
+        Only sidecars may, because TensorFlow's cluster does not contain them.
         """
         return role in self.roles and self.role_kind(role) == contract.KIND_SIDECAR
 
@@ -106,7 +108,9 @@ class Info:
         return role_kind
 
     def leave_out(self, tasks: Mapping[str, Collection[int]]) -> None:
-        """Hide some tasks of elastic roles from programs; the ranks of the others leave no gap."""
+        """Hide some tasks of elastic roles from programs; the ranks of the other tasks are
+        consecutive.
+        """
         self._present = {
             role: [index for index in range(self.counts[role]) if index not in left_out]
             for role, left_out in tasks.items()
@@ -123,7 +127,9 @@ class Info:
 
     @property
     def position(self) -> int:
-        """The index of this task as programs know it: its place among those of its role."""
+        """The index of this task as programs know it: its place among the present tasks of its
+        role.
+        """
         if self.role not in self._present:
             return self.index
         return self._present[self.role].index(self.index)
@@ -141,16 +147,16 @@ class Info:
         return self.ports.get(name) or self.port_of(name)
 
     def port_of(self, name: str) -> int:
-        """Return the port that follows from the run's name; where it is in use a task takes
-        another.
+        """Return the port that is computed from the run's name; if it is in use, the task takes
+        another one.
         """
         role, index = tfconfig.split_instance(name)
         return tfconfig.task_port(self.task["ports"], self.counts, self.run, role, index)
 
     def place(self, role: str, position: int) -> tuple[str, int]:
-        """Return host and port of a task: its name, or its address where the name is not used.
+        """Return host and port of a task: its host name, or its address if names are not used.
 
-        `position` is its place among the tasks of the role that programs know.
+        `position` is the task's place among the tasks of the role that programs know.
         """
         index = self.present(role)[position]
         name = f"{role}-{index}"
@@ -165,7 +171,9 @@ class Info:
         return [self.address(role, position) for position in range(len(self.present(role)))]
 
     def addressed(self) -> list[str]:
-        """Return the roles whose addresses programs get, by name: all but sidecars."""
+        """Return the roles whose addresses programs get, sorted by name: all roles except
+        sidecars.
+        """
         return [r for r in sorted(self.roles) if self.role_kind(r) != contract.KIND_SIDECAR]
 
     def addressed_tasks(self) -> list[str]:
@@ -180,7 +188,9 @@ class Info:
         )
 
     def application(self) -> str:
-        """Return the application part of the container id, or "" without one (entry-point mode)."""
+        """Return the application part of the container id; "" if there is no container id
+        (entry-point mode).
+        """
         return "_".join(self.container.split("_")[-4:-2])
 
 
@@ -200,8 +210,8 @@ def signal_name(number: int) -> str:
 def describe(info: Info, code: int, by_shell: bool = False) -> dict[str, Any]:
     """Convert a child's return code (negative: a signal) into a record.
 
-    `by_shell`: the child is a shell, which reports the signal that ended its program by its exit
-    status.
+    `by_shell` tells whether the child is a shell, whose exit status reports the signal that ended
+    its program.
     """
     number = max(0, -code)
     if by_shell and code > 0:

@@ -1,7 +1,7 @@
-"""Which TensorFlow and Keras a task's program has, before it starts.
+"""Find out which TensorFlow and Keras a task's program has, before it starts.
 
-The versions come from the metadata of the installed packages, read by the command's own
-interpreter: to import TensorFlow would take seconds.
+The versions come from the metadata of the installed packages, which the command's own interpreter
+reads, because an import of TensorFlow would take seconds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def check(info: Info, env: Mapping[str, str]) -> list[str]:
 
 
 def interpreter(command: str | Sequence[str], path: str | None) -> str | None:
-    """Return the Python that a command starts, or else the one that its scripts would find."""
+    """Return the Python that a command starts; if it starts none, the Python that its scripts would
+    find.
+    """
     words = command.split() if isinstance(command, str) else command
     named = [word for word in words if _PYTHON.fullmatch(word)]
     for name in named[:1] or ["python", "python3"]:
@@ -62,7 +64,8 @@ def interpreter(command: str | Sequence[str], path: str | None) -> str | None:
 def versions(python: str, env: Mapping[str, str]) -> dict[str, str]:
     """Return the versions of TensorFlow (as `tensorflow`), `keras` and `tf_keras` of a Python.
 
-    Packages that are not installed are left out; so are all if the interpreter does not answer.
+    Packages that are not installed are left out. If the interpreter does not answer, the result is
+    empty.
     """
     import subprocess
 
@@ -90,7 +93,7 @@ def uses_legacy(env: Mapping[str, str]) -> bool:
 
 
 def has_keras_3(found: Mapping[str, str]) -> bool:
-    """Return whether tf.keras is Keras 3 where `TF_USE_LEGACY_KERAS` is not set (from TensorFlow
+    """Return whether tf.keras is Keras 3 if `TF_USE_LEGACY_KERAS` is not set (true from TensorFlow
     2.16 on).
     """
     recent = _version_numbers(found.get("tensorflow", "")) >= (2, 16)
@@ -98,10 +101,10 @@ def has_keras_3(found: Mapping[str, str]) -> bool:
 
 
 def misfit(strategy: str, found: Mapping[str, str], legacy: bool) -> str:
-    """Return a sentence about the packages that do not suit a strategy of the job spec, with the
-    ways out; "" if all do.
+    """Return a sentence about packages that do not suit the strategy of the job spec, with possible
+    solutions; "" if all of them suit it.
 
-    `found` is what `versions` returns; `legacy` says whether `TF_USE_LEGACY_KERAS` is set.
+    `found` is the result of `versions`; `legacy` tells whether `TF_USE_LEGACY_KERAS` is set.
     """
     tensorflow = found.get("tensorflow", "")
     if strategy == "estimator" and _version_numbers(tensorflow) >= (2, 16):

@@ -22,7 +22,9 @@ FLUSH_S = 0.3  # from the last message to the end of this task
 
 
 class JobEnd:
-    """The end of the job: which task is told when, and how long it may take to end."""
+    """The end of the job: which task is told about it when, and how long that task may take to
+    end.
+    """
 
     def __init__(
         self, loop: Loop, command: TaskCommand, job: StateMachine, peers: Peers, writer: Writer
@@ -45,7 +47,7 @@ class JobEnd:
             self.command.stop_grace_s = until - now
 
     def begin(self, now: float) -> None:
-        """End this task's command, and tell the others of the end."""
+        """End this task's command, and tell the other tasks that the job ends."""
         job, command = self.job, self.command
         command.end_requested = True
         self.hold.begin(now)
@@ -66,14 +68,14 @@ class JobEnd:
         peer.send("end", why=self.job.why, status=self.job.leave_status(m), **more)
 
     def ask_to_save(self, peer: Peer, m: Member) -> None:
-        """Have a task end its command in a graceful stop."""
+        """Tell a task to end its command, in a graceful stop."""
         if saves(m):
             left_s = max(1.0, self.job.linger_until - time.monotonic())
             self._tell_end(peer, m, grace_s=round(left_s, 3))
 
     def save(self, now: float) -> bool:
         """Give the tasks time to save, for as long as the client that stops the job waits. Return
-        True in one call only: the first after all of them have ended.
+        True only once: in the first call after all of them have ended.
         """
         job, command, until = self.job, self.command, self.loop.signals.patient_until
         if until > job.linger_until:
@@ -121,7 +123,8 @@ class JobEnd:
             self.witness_told_at = at
 
     def _close_application(self, now: float) -> bool:
-        """Tell the witness of the end, after everything else; return whether it has learned it.
+        """Tell the witness, after all other tasks, that the job has ended; return whether it has
+        learned it.
 
         When the container of the witness ends, the ApplicationMaster ends, and soon after it all
         containers that still run.

@@ -1,7 +1,7 @@
 """The job's report: one JSON file in the log directory of the deciding task's container.
 
-The last one is also left beside the run's record on HDFS, where it is still there when YARN has
-forgotten the run and its logs are deleted.
+The last report is also written beside the run's record on HDFS, and is still there after YARN has
+forgotten the run and the logs are deleted.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
 
 
 def _task_entry(job: StateMachine, m: Member) -> dict[str, Any]:
-    """Describe a task. While the next generation is awaited, a connected task that is not ready yet
-    is ending its command.
+    """Return the entry of a task in the report. While the tasks wait for the next generation, a
+    connected task that is not ready yet is still ending its command.
     """
     keys = ("host", "address", "container", "state", "attempt", "status")
     found = {key: getattr(m, key) for key in keys}
@@ -99,8 +99,8 @@ def _task_entry(job: StateMachine, m: Member) -> dict[str, Any]:
 
 
 def _stored_outputs(job: StateMachine, state: str) -> list[dict[str, Any]]:
-    """List the outputs that tasks have stored; after a success also those that the program writes
-    itself.
+    """List the outputs that tasks have stored; after a success also the outputs that the program
+    writes itself.
     """
     found = [(name, uri, len(tasks)) for (name, uri), tasks in sorted(job.stored.items())]
     data = job.info.task.get("data") if state == states.SUCCEEDED else None
@@ -111,7 +111,7 @@ def _stored_outputs(job: StateMachine, state: str) -> list[dict[str, Any]]:
 
 
 def _served_ports(job: StateMachine) -> list[dict[str, Any]]:
-    """List the ports that tasks serve; on the host network the host is the node's."""
+    """List the ports that tasks serve; on the host network, the host is the name of the node."""
     info = job.info
     job.me.ports = info.served
     own = info.task["ports"]["mode"] != "host"
@@ -139,7 +139,7 @@ class Writer:
     """Writes the report at most once a second, and at once when the job's state changes."""
 
     def __init__(self, job: StateMachine) -> None:
-        """Write into the log directory, if it is writable."""
+        """Write into the log directory, if it can be written."""
         folder = job.info.log_dir
         self.job, self.path = job, folder and os.path.join(folder, contract.REPORT_FILE)
         self.usage = UsageWriter(job, folder and os.path.join(folder, contract.USAGE_FILE))

@@ -1,4 +1,4 @@
-"""What the tasks of a job use, and the curves of its metrics, as the deciding task has them."""
+"""What the tasks of a job use, and the curves of its metrics, kept in the deciding task."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NEWEST, MEAN, MOST = "newest", "mean", "most"  # what stands for several values 
 class Curve:
     """A series of values over time, thinned out evenly to at most `contract.SERIES_POINTS` points.
 
-    Each point stands for the same number of values: it is the newest of them (metrics), their mean
-    (CPU, GPU), or the largest (memory, whose peaks matter).
+    Each point stands for the same number of values. Its value is the newest of these values (for
+    metrics), their mean (CPU, GPU), or the largest (memory, for which peaks matter).
     """
 
     def __init__(self, keeps: str, task: str = "") -> None:
-        """Begin without values; `keeps` is the rule that joins several values to a point, `task`
-        the task that reports a metric.
+        """Start without values; `keeps` is the rule by which several values become one point,
+        `task` is the task that reports a metric.
         """
         self.keeps, self.task, self.step_unit = keeps, task, ""
         self.points: list[list[Any]] = []  # seconds, step, value
@@ -50,8 +50,8 @@ class Curve:
             self.most = point if self.most is None or point[2] > self.most[2] else self.most
 
     def _joined_points(self, former: list[Any], new: list[Any], count: int) -> list[Any]:
-        """Join two points to one: `former` stands for `count` values, `new` for one, or for as
-        many.
+        """Join two points to one: `former` stands for `count` values, and `new` stands for one
+        value, or, if `count` is 1, for as many values as `former`.
         """
         if self.keeps == MOST:
             return [new[0], new[1], max(former[2], new[2])]
@@ -60,8 +60,8 @@ class Curve:
         return new
 
     def halve(self) -> None:
-        """Halve the number of points: each then stands for twice as many values. The newest value
-        stays.
+        """Halve the number of points, so that each point stands for twice as many values. The
+        newest point stays as it is if it has no partner.
         """
         pairs = zip(self.points[0::2], self.points[1::2])
         odd = self.points[len(self.points) // 2 * 2 :]
@@ -89,7 +89,9 @@ def _clean_amounts(value: Any) -> dict[str, float]:
 
 
 def clean_use(value: Any) -> dict[str, Any] | None:
-    """Return the valid parts of the use that a task has reported; None if it is not an object."""
+    """Return the valid parts of the use that a task has reported; None if the report is not an
+    object.
+    """
     if not isinstance(value, dict):
         return None
     found: dict[str, Any] = {"for_s": foreign.seconds(value.get("for_s"))}
@@ -168,14 +170,18 @@ def role_use(uses: Mapping[str, Mapping[str, Any]], running: Collection[str]) ->
 
 # --- the job --------------------------------------------------------------------------------------
 class JobUsage:
-    """The use that all tasks have reported, and the curves made of it; without clock and file."""
+    """The use that all tasks have reported, and the curves made from it. This class has no clock
+    and writes no file.
+    """
 
     def __init__(self) -> None:
         self.tasks: dict[str, dict[str, Any]] = {}
         self.curves: dict[tuple[str, str], Curve] = {}  # by role ("" for a metric) and name
 
     def heard(self, name: str, value: Any) -> None:
-        """Store the use that a task has reported; its peak is the largest of all its containers."""
+        """Store the use that a task has reported; its peak is the largest value of all the task's
+        containers.
+        """
         use = clean_use(value)
         if use is None:
             return
@@ -189,7 +195,8 @@ class JobUsage:
     def metrics(self, at: float, task: str, progress: Mapping[str, Any], decides: bool) -> None:
         """Add the metrics that a task has reported, `at` seconds after the start, to curves.
 
-        A curve is of the task that reported the metric first, until the deciding one reports it.
+        A curve has the values of the task that reported the metric first; if the deciding task
+        reports the metric later, the curve starts anew with that task's values.
         """
         step = progress.get("metrics_step", progress["step"])
         known = sum(not role for role, _ in self.curves)
@@ -205,7 +212,9 @@ class JobUsage:
                 curve.add(at, step, float(value))
 
     def roles(self, running: Collection[str]) -> dict[str, Any]:
-        """Return the use of each role of which a task has reported any."""
+        """Return the use of each role, for roles in which at least one task has reported its
+        use.
+        """
         told: dict[str, dict[str, Any]] = {}
         for name, use in self.tasks.items():
             told.setdefault(name.rpartition("-")[0], {})[name] = use
@@ -220,7 +229,7 @@ class JobUsage:
                     self.curves.setdefault((role, name), Curve(keeps)).add(at, None, now[which])
 
     def series(self) -> list[dict[str, Any]]:
-        """Return all curves as the file has them: metrics first."""
+        """Return all curves in the form of the file, metrics first."""
         units = {name: unit for name, _, _, unit, _ in _CURVES}
         found = []
         for (role, name), curve in sorted(self.curves.items(), key=lambda item: bool(item[0][0])):

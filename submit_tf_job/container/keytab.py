@@ -37,10 +37,10 @@ class KeytabEntry(collections.namedtuple("KeytabEntry", "principal version made 
 
     Attributes:
         principal: `svc/node1.example.com@EXAMPLE.COM`.
-        version: Its key version number (kvno).
-        made: When it was written, in seconds since the epoch.
-        kind: The number of its encryption type.
-        raw: The entry's bytes including the key: for `extract`, never for output.
+        version: The key version number (kvno).
+        made: When the entry was written, in seconds since the epoch.
+        kind: The number of the encryption type.
+        raw: The entry's bytes including the key: used by `extract`, and never printed.
     """
 
     __slots__ = ()
@@ -100,9 +100,9 @@ def _parse_entry(raw: bytes) -> KeytabEntry:
 
 
 def matches(principal: str, wanted: str) -> bool:
-    """Return whether a principal is the wanted one.
+    """Return whether a principal matches the wanted one.
 
-    `svc/_HOST@REALM` is svc on any host; without a realm any realm matches.
+    `svc/_HOST@REALM` matches svc on any host; a name without a realm matches any realm.
     """
     name, _, realm = principal.rpartition("@")
     wanted_name, _, wanted_realm = wanted.partition("@")
@@ -122,7 +122,7 @@ def extract(entries: Iterable[KeytabEntry], principal: str) -> bytes:
 
 
 def find_problem(content: bytes, wanted: str) -> str:
-    """Return why a keytab cannot be used for a principal, or "" if it can."""
+    """Return why a keytab cannot be used for a principal; "" if it can be used."""
     try:
         entries = read(content)
     except ValueError as error:
@@ -140,7 +140,7 @@ def find_problem(content: bytes, wanted: str) -> str:
 
 
 def weakness(content: bytes, wanted: str) -> str:
-    """Return why some clients may refuse a usable keytab, or "" if none will."""
+    """Return why some clients may refuse a keytab that others can use; "" if no client will."""
     mine = [entry for entry in read(content) if matches(entry.principal, wanted)]
     if mine and all(entry.kind in DEAD_TYPES | WEAK_TYPES for entry in mine):
         text = "its keys of %s are of weak types (%s), which Java 17 and later refuse"

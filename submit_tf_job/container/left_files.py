@@ -15,19 +15,22 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def is_the_programs(name: str) -> bool:
-    """Return whether the program has made the file or directory of this name."""
+    """Return whether a file or directory of this name was made by the program, and not by the
+    bootstrap.
+    """
     return not name.startswith((".",) + _NOT_THE_PROGRAMS)
 
 
 def files_below(directory: str, without: Iterable[str] = ()) -> dict[str, int]:
-    """Return path → size of the files below a directory, whose names do not begin with a dot.
+    """Return path → size of the files below a directory, without files whose names begin with a
+    dot.
 
     Links are left out: they lead to files that YARN keeps for the container. At most `MOST` entries
     are looked at.
 
     Args:
         directory: The directory.
-        without: Directories that do not count, such as those of outputs.
+        without: Directories that are skipped, such as those of outputs.
     """
     found: dict[str, int] = {}
     seen, left_out = 0, {os.path.realpath(path) for path in without}
@@ -53,12 +56,13 @@ def files_below(directory: str, without: Iterable[str] = ()) -> dict[str, int]:
 
 
 def sentence(task: str, before: Iterable[str], after: dict[str, int]) -> str:
-    """Return a sentence about the files that a task has left, the largest first; "" for none.
+    """Return a sentence about the files that a task has left, the largest first; "" if there are
+    none.
 
     Args:
-        task: Its name.
-        before: The files that were there when its command started.
-        after: Path → size of those at its end.
+        task: The task's name.
+        before: The files that existed when the task's command started.
+        after: Path → size of the files at the end of the command.
     """
     known = set(before)
     new = {path: size for path, size in after.items() if size and path not in known}
@@ -77,7 +81,9 @@ def sentence(task: str, before: Iterable[str], after: dict[str, int]) -> str:
 
 
 def _keep_pattern(path: str) -> str:
-    """Return the argument of `run --keep` for a file, or for the top directory that it is in."""
+    """Return the argument of `run --keep` for a file: its path, or the top directory that contains
+    it.
+    """
     return shlex.quote(glob.escape(path.split(os.sep)[0]))
 
 

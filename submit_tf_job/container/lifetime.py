@@ -1,8 +1,9 @@
-"""The end of the job's `lifetime`: its tasks save before YARN kills them.
+"""The end of the job's `lifetime`: have the tasks save before YARN kills them.
 
-YARN tells no container when that is, and kills it 250 ms after SIGTERM. The record of the run has
-how long the job may run from the time of its file on; `submit` and `extend` write it. Both times
-are of HDFS' clock: no clock of a client or a node counts.
+YARN does not tell a container when its lifetime ends, and kills it 250 ms after SIGTERM. So the
+record of the run contains how many seconds the job may still run, counted from the modification
+time of the record's file; `submit` and `extend` write that. The modification time and the time now
+are both taken from the clock of HDFS, so no clock of a client or a node matters.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ LATE_S = 15.0  # YARN looks every 3 s whether a lifetime is over
 
 
 def watch(info: Info, ends: Callable[[float], None]) -> None:
-    """Wait until the tasks have to save, then call `ends` with the monotonic time by which YARN has
-    ended the job, and return.
+    """Wait until the tasks have to save. Then call `ends` with the monotonic time by which YARN
+    will have ended the job, and return.
 
-    Returns without a call if the job has no lifetime, or its record is missing. It blocks: run it
-    in a thread.
+    Returns without a call if the job has no lifetime, or its record is missing. This function
+    blocks: run it in a thread.
     """
     grace_s = info.stop_grace_s + MARGIN_S
     until: float | None = None  # of the monotonic clock
@@ -50,7 +51,7 @@ def watch(info: Info, ends: Callable[[float], None]) -> None:
 
 
 def _read_left(info: Info) -> float | None:
-    """Return the seconds until the lifetime ends; None without a lifetime."""
+    """Return the seconds until the lifetime ends; None if the job has no lifetime."""
     rule = info.task["record"]
     env = dict(info.env, HADOOP_USER_NAME=rule["user"])
     store = WebHdfs(rule["protocol"], rule["addresses"], env)

@@ -1,8 +1,8 @@
-"""Log in from the job's keytab, for jobs that outlive YARN's delegation tokens.
+"""Log in with the job's keytab, for jobs that outlive YARN's delegation tokens.
 
-The bootstrap replaces the ticket cache file as a whole after half of the ticket's lifetime. MIT's
-GSSAPI (hdfs-native) could renew by itself from KRB5_CLIENT_KTNAME; Java's clients only read the
-file again.
+After half of the ticket's lifetime, the bootstrap replaces the whole ticket cache file. MIT's
+GSSAPI (hdfs-native) could renew the ticket itself, with KRB5_CLIENT_KTNAME; but Java's clients only
+read the file again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Login:
         self.until = 0.0
 
     def _read_keytab(self) -> None:
-        """Choose the principal, and write the keytab that has only its keys, if it has others.
+        """Choose the principal. If the keytab also has keys of other principals, write a keytab
+        that has only the keys of this one.
 
         This is repeated before each login, because an administrator may have put a keytab with new
         keys on the node.
@@ -113,7 +114,9 @@ class Login:
         self.until = time.time() + life_s
 
     def _by_library(self, env: Mapping[str, str]) -> float:
-        """Log in with MIT's library, and return the lifetime; 0 if the image has no library."""
+        """Log in with MIT's library, and return the ticket's lifetime in seconds; 0 if the image
+        has no such library.
+        """
         argv = own_python.command_line("submit_tf_job.container.login", self.info, env)
         own = dict(own_python.environment_of(self.info, env), LC_ALL="C")
         word, _, rest = _output_of(argv, own).partition(" ")
@@ -155,7 +158,8 @@ class Login:
 
 
 def choose(principals: list[str], wanted: str, node: str) -> str:
-    """Return the principal to use: the exact one, that of this node, or the first match of `_HOST`.
+    """Return the principal to use: exactly the wanted one, or the one with the name of this node,
+    or the first one that matches `_HOST`.
 
     HDFS maps all of them to one user.
     """
@@ -167,7 +171,7 @@ def choose(principals: list[str], wanted: str, node: str) -> str:
 def _output_of(argv: list[str], env: Mapping[str, str]) -> str:
     """Run a program and return its output.
 
-    The exit status is not used, because `Child.poll` may reap it.
+    The exit status is not used, because `Child.poll` may reap the process first.
     """
     try:
         done = run(argv, ONE_ATTEMPT_S, env)
@@ -179,7 +183,7 @@ def _output_of(argv: list[str], env: Mapping[str, str]) -> str:
 
 
 def log_in(info: Info, env: dict[str, str], warn: Callable[[str], None]) -> Login | None:
-    """Log in, and return the login; None if it failed and the job does not require it.
+    """Log in, and return the login; None if the login failed and the job does not require it.
 
     Raises:
         BootstrapProblem: The login failed, and the job requires it.
@@ -203,11 +207,12 @@ def gss_login() -> str:
     """Log in once with the image's own MIT Kerberos library.
 
     KRB5_CLIENT_KTNAME is the keytab and KRB5CCNAME the ticket cache: MIT's GSSAPI logs in with
-    these. This runs as a program of its own, so that a broken library crashes only that process.
+    these. This function runs as a separate process, so that a broken library crashes only that
+    process.
 
     Returns:
-        `ok` and the ticket's lifetime in seconds, `none` without the library, or `failed` and the
-        library's message.
+        `ok` and the ticket's lifetime in seconds; `none` if the image has no such library; or
+        `failed` and the library's message.
     """
     import ctypes  # which not every image has
     from ctypes import byref

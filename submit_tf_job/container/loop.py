@@ -17,10 +17,11 @@ SILENCE = 3  # unanswered pings after which a connection counts as broken
 
 
 def silent_s(info: Info) -> float:
-    """Return how many seconds of `grace` have passed when `SILENCE` pings are unanswered.
+    """Return for how many seconds of `grace` a connection has been silent when `SILENCE` pings are
+    unanswered.
 
-    It counts from the first of them, which may have been a turn of the loop late. At least half of
-    `grace` is left for a new connection.
+    The time counts from the first unanswered ping, which the loop may have sent one turn late. The
+    result leaves at least half of `grace` for a new connection.
     """
     return max(0.0, min((SILENCE - 1) * info.ping_s - TICK_S, float(info.task["grace_s"]) / 2))
 
@@ -41,7 +42,7 @@ class Loop:
     def run(
         self, command: TaskCommand, tick: Callable[[float], bool], stopped: Callable[[float], None]
     ) -> int:
-        """Run to the end; return the exit status.
+        """Run until the end; return the exit status.
 
         Args:
             tick: Does what is due; returns True while the next step is less than a second away.

@@ -25,8 +25,8 @@ _TARS = (
 
 
 def main() -> int:
-    """Run this container's task, which `conf/tfjob.json` describes; return its exit status: the
-    command's, or one of `contract.py`.
+    """Run this container's task, which `conf/tfjob.json` describes. Return the exit status of the
+    bootstrap: that of the command, or one of the constants in `contract.py`.
     """
     try:
         signals = Signals()
@@ -92,8 +92,8 @@ def _run_task(info: Info, signals: Signals) -> int:
 
 
 def _leader_of_task(info: Info, loop: Loop, command: TaskCommand) -> DecidingTask | OtherTask:
-    """Return the leader of this task, a `DecidingTask` or an `OtherTask`; only the modules that
-    this one needs are imported.
+    """Return the leader of this task, a `DecidingTask` or an `OtherTask`. Only the modules that
+    this leader needs are imported.
     """
     if info.decides:
         from submit_tf_job.container import deciding_task
@@ -167,7 +167,7 @@ def _give_credentials(info: Info, env: dict[str, str], command: TaskCommand) -> 
 
 
 def _repeat_outcome(info: Info, marker: Mapping[str, Any]) -> int:
-    """Log the outcome of an earlier start, and return its exit status.
+    """Log the outcome of an earlier start of this task, and return the exit status of that start.
 
     A new AM attempt starts finished tasks again
     (hadoop-facts.md#restart-of-the-applicationmaster).

@@ -1,7 +1,9 @@
-"""Whether the command of a task ever listened for other tasks, or connected to one of them.
+"""Find out whether the command of a task ever listened for other tasks, or connected to another
+task.
 
-Tasks of a distributed training do: each of TensorFlow's listens at its own port, and under PyTorch
-and JAX all connect to that of rank 0. A program without a strategy trains a copy in each task.
+The tasks of a distributed training do so: with TensorFlow each task listens at its own port; with
+PyTorch and JAX all tasks connect to the port of rank 0. A program that uses no distribution
+strategy trains a separate copy of the model in each task, without any connection.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ SHARE = 0.01  # of CPU time, for tables of nodes with many connections
 
 
 def has_met(own: int, others: Collection[int], tables: Sequence[str] = TABLES) -> bool | None:
-    """Return whether a task listens at its port, or has a connection with another task of the job;
+    """Return whether a task listens at its port, or has a connection to another task of the job;
     None if the tables cannot be read.
 
     Args:
@@ -48,7 +50,7 @@ def has_met(own: int, others: Collection[int], tables: Sequence[str] = TABLES) -
 
 
 class Meeting:
-    """Looks for connections of one command with other tasks."""
+    """Looks for connections between one command and other tasks."""
 
     def __init__(self, info: Info, now: float) -> None:
         task = info.task
@@ -76,6 +78,6 @@ class Meeting:
         self.met = bool(found)
 
     def result(self, now: float) -> bool | None:
-        """Return whether the command met another task; None if that is not known."""
+        """Return whether the command met another task; None if it is not known."""
         sure = self.looks >= LOOKS and now - self.started >= self.long_enough_s
         return self.met or (False if sure else None)

@@ -1,9 +1,9 @@
-"""The meeting place: a directory of HDFS where tasks find the deciding one without Registry DNS.
+"""The meeting place: a directory on HDFS where tasks find the deciding task without Registry DNS.
 
 The deciding task makes an entry there, an empty directory called `NUMBER_ADDRESS`; HDFS allows no
-colon in a name, so an IPv6 address has dashes. To make a directory only the NameNode is needed (no
-DataNode, no block), and a reader never sees a part of a name. If YARN starts the deciding task
-again elsewhere, that one makes the entry with the next number, and removes the others.
+colon in a name, so an IPv6 address has dashes. To make a directory, only the NameNode is needed (no
+DataNode, no block), and a reader never sees half of a name. If YARN starts the deciding task again
+elsewhere, the new container makes the entry with the next number, and removes the older entries.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ MOST_S = 30.0  # between two reads of a task
 
 
 class Place:
-    """The directory, by the WebHDFS of any of its NameNodes; each method raises `StoreError`."""
+    """The directory, accessed through WebHDFS at any of its NameNodes; each method raises
+    `StoreError`.
+    """
 
     def __init__(self, info: Info) -> None:
-        """Use what the task description says, and the delegation token of this container."""
+        """Use the directory in the task description, and the delegation token of this container."""
         rule = info.task["meeting"]
         self.path = posixpath.join(rule["path"], info.run)
         env = dict(info.env, HADOOP_USER_NAME=rule["user"])
@@ -46,7 +48,7 @@ class Place:
         return sorted(entries)
 
     def announce(self, address: str) -> None:
-        """Make the entry of the deciding task, and remove those of its former containers."""
+        """Make the entry of the deciding task, and remove the entries of its former containers."""
         former = self.entries()
         number = former[-1][0] + 1 if former else 1
         entry = f"{number}_{address.replace(':', '-')}"
@@ -56,7 +58,9 @@ class Place:
 
 
 def own_address(info: Info) -> str:
-    """Return the address of this task: the one from which it reaches the NameNode, or ""."""
+    """Return the address of this task: the address from which it connects to the NameNode; "" if it
+    cannot.
+    """
     found = ""
     for address in info.task["meeting"]["addresses"]:
         host, _, port = address.rpartition(":")
@@ -77,8 +81,8 @@ def own_address(info: Info) -> str:
 
 
 def announce(info: Info, address: str, failed: Callable[[str, bool], None]) -> None:
-    """Make the entry of the deciding task: try until it exists, or HDFS has refused it; `failed` is
-    called with a sentence, and whether this gives up.
+    """Make the entry of the deciding task. Try until the entry exists or HDFS has refused it.
+    `failed` is called with a sentence, and with whether no further attempt is made.
     """
     place = Place(info)
     if not address:
@@ -98,7 +102,7 @@ def announce(info: Info, address: str, failed: Callable[[str, bool], None]) -> N
 
 
 class Finder(Resolver):
-    """Finds the deciding task by its entry; with `dns` also by its name."""
+    """Finds the deciding task by its entry in the meeting place; with `dns` also by its name."""
 
     def __init__(self, info: Info, post: Callable[[Callable[[], None]], None]) -> None:
         """Create a finder; `post(f)` runs f in the event loop."""
@@ -119,7 +123,9 @@ class Finder(Resolver):
         return text if self.info.by_place else f"{text}, and {super().missing()}"
 
     def find(self, name: str) -> str | None:
-        """Return the address of the deciding task; its last one while HDFS does not answer."""
+        """Return the address of the deciding task; while HDFS does not answer, the last known
+        address.
+        """
         found: str | None = None
         try:
             found = "".join(address for _, address, _ in self.place.entries()[-1:])

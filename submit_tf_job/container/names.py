@@ -17,8 +17,8 @@ ANSWER_S, TRIES = 1.0, 3  # how long a DNS server has for an answer, and how oft
 
 
 def _first_family() -> socket.AddressFamily:
-    """Return the family of addresses that is looked up first: IPv4, or IPv6 on a host whose
-    loopback has no IPv4.
+    """Return the family of addresses that is looked up first: IPv4; or IPv6 on a host without an
+    IPv4 loopback address.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
@@ -41,7 +41,7 @@ def family_of(address: str) -> socket.AddressFamily:
 def listening_socket() -> socket.socket:
     """Return a socket that can listen on all IPv4 and IPv6 addresses of this host at once.
 
-    A system without IPv6 gives one for IPv4 alone.
+    On a system without IPv6, the socket is for IPv4 only.
     """
     try:
         made = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
@@ -52,7 +52,9 @@ def listening_socket() -> socket.socket:
 
 
 def plain(address: str) -> str:
-    """Return an address as it was sent to: a socket for both families maps IPv4 into IPv6."""
+    """Return an address in its usual form: a socket for both families shows an IPv4 address as an
+    IPv6 address.
+    """
     return address[7:] if address.startswith("::ffff:") else address
 
 
@@ -108,13 +110,13 @@ def decode_answer(
 
 
 def server_address(server: str) -> tuple[str, int]:
-    """Split `address` or `address:port` (53 if absent); an IPv6 address is in brackets."""
+    """Split `address` or `address:port` (port 53 if absent); an IPv6 address is in brackets."""
     host, _, port = server[1:].partition("]") if server[0] == "[" else server.partition(":")
     return host, int(port.lstrip(":") or 53)
 
 
 def query(server: tuple[str, int], name: str) -> str | None:
-    """Return a name's first address according to one DNS server: of FAMILY, if there is one.
+    """Return a name's first address according to one DNS server, preferably an address of FAMILY.
 
     Returns:
         The address; "" if the name does not exist; None if the server does not respond.
@@ -155,9 +157,9 @@ def _ask_server(
 
 
 def look_up(server: tuple[str, int] | None, name: str) -> str | None:
-    """Return a name's address, "" if DNS has none, or None if no server responds.
+    """Return a name's address; "" if DNS has none; None if no server responds.
 
-    It is an IPv4 address where the host and the name have one.
+    It is an IPv4 address if both this host and the name have an IPv4 address.
     """
     if name.endswith(".localhost"):  # RFC 6761; a run without a cluster has these names
         return "::1" if FAMILY == socket.AF_INET6 else "127.0.0.1"
@@ -174,9 +176,9 @@ def look_up(server: tuple[str, int] | None, name: str) -> str | None:
 
 
 class Resolver:
-    """Looks up a batch of names in a few threads.
+    """Looks up several names at once, in a few threads.
 
-    The system's resolver blocks, and signals do not interrupt it.
+    The threads are needed because the system's resolver blocks, and signals do not interrupt it.
     """
 
     def __init__(self, info: Info, post: Callable[[Callable[[], None]], None]) -> None:
@@ -188,7 +190,7 @@ class Resolver:
         self.longest_pause_s = 0.5 + min(4.5, info.total / 400.0)
 
     def sought(self) -> str:
-        """Return the name by which the deciding task is looked up."""
+        """Return the name by which the deciding task is found in DNS."""
         return self.info.host(self.info.deciding)
 
     def missing(self) -> str:
@@ -196,7 +198,7 @@ class Resolver:
         return f"the name {self.sought()} does not resolve"
 
     def find(self, name: str) -> str | None:
-        """Return the result of `look_up`; called in a thread."""
+        """Return the result of `look_up`; this method is called in a thread."""
         return look_up(self.server, name)
 
     def start(self, names: list[str], found: Callable[[str, str | None], None]) -> None:

@@ -1,4 +1,4 @@
-"""Every task but the deciding one: waits for the start, and reports its end."""
+"""The leader of every task except the deciding one: it waits for the start, and reports its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REPORT_S = 1.0  # to report the end of the command when the job is over
 
 
 class OtherTask:
-    """Leads a task that follows the deciding task's messages."""
+    """Leads a task that obeys the deciding task's messages."""
 
     def __init__(self, info: Info, loop: Loop, command: TaskCommand) -> None:
         self.info, self.loop, self.command = info, loop, command
@@ -57,7 +57,7 @@ class OtherTask:
         self.gave_up: int | None = None  # the generation whose command was ended without being told
 
     def open(self) -> None:
-        """Do nothing: no other task connects to this one."""
+        """Do nothing: no task connects to this one."""
 
     def prepared(self) -> None:
         """Do nothing: nobody has called."""
@@ -77,8 +77,8 @@ class OtherTask:
 
     # --- messages ---------------------------------------------------------------------------------
     def _hello_message(self, address: str) -> dict[str, Any]:
-        """Return the first message: everything that a deciding task may not know, because it is in
-        a new container or was suspended.
+        """Return the first message. It has everything that a deciding task may not know because it
+        is in a new container or was suspended.
         """
         info, command, now = self.info, self.command, time.monotonic()
         self.told_done = False
@@ -171,7 +171,7 @@ class OtherTask:
             self.caller.send("running")
 
     def _left_out(self, message: Mapping[str, Any]) -> dict[str, list[int]]:
-        """Return the numbers of the tasks that the generation does without, by role.
+        """Return, by role, the numbers of the tasks that are not part of this generation.
 
         Raises:
             ChannelClosed: The message names this task, or a role that does not exist.
@@ -229,14 +229,17 @@ class OtherTask:
             caller.send("progress", data=news)
 
     def _use_for_message(self, now: float) -> dict[str, Any]:
-        """Return the use of the command, to be added to a message; {} most of the time, so that the
-        deciding task of thousands of tasks gets a hundred of these a second.
+        """Return the use of the command, to be added to a message. It is {} most of the time, so
+        that the deciding task gets at most about a hundred of these a second, even from thousands
+        of tasks.
         """
         found = self.command.usage.take(now, self.info.total / 100.0)
         return {"use": found} if found else {}
 
     def ended(self, now: float) -> None:
-        """Report the end of the command to the deciding task, now or after the next connect."""
+        """Report the end of the command to the deciding task, now or after the next connection is
+        made.
+        """
         self._poll_progress()
         self._report_end(now)
 
@@ -266,11 +269,11 @@ class OtherTask:
             self._check_deadlines(now)
 
     def _await_deciding(self, now: float) -> None:
-        """Wait for a deciding task that YARN may start again in another container.
+        """Wait for the deciding task, which YARN may start again in another container.
 
-        Until it comes, a task that keeps its container ends its command after `grace`, because the
-        next generation starts the command again. A deciding task that was only suspended calls that
-        generation when this task reports the end.
+        If it does not come within `grace`, a task that keeps its container ends its command,
+        because the next generation starts the command again. A deciding task that was only
+        suspended calls that generation when this task reports the end of its command.
         """
         task, command, lost_at = self.info.task, self.command, self.caller.lost_at
         runs = command.child and not (command.renewing or command.record or command.ending)
@@ -318,14 +321,14 @@ class OtherTask:
         self.command.fail(problem)
 
     def _has_ended(self, now: float) -> bool:
-        """Return whether the deciding task was here, and has ended for good: its ports are closed,
-        and YARN does not start it again.
+        """Return whether the deciding task was here and has ended for good: its ports are closed,
+        and YARN will not start it again.
         """
         gone = self.seen is not None and self.caller.is_deaf and not self.retried
         return gone and now >= self.caller.lost_at + contract.CLOSED_S
 
     def _leave_with(self, now: float, status: int) -> None:
-        """Stop the command, and then end this task with `status`."""
+        """Stop the command, and then end this task with the exit status `status`."""
         if self.leave is None:
             self.leave = status
             self.caller.leaving = True
@@ -365,9 +368,10 @@ class OtherTask:
         return now < self.hold_until or (self.stay and self.leave is None and self.caller.welcomed)
 
     def _is_suspended(self, now: float) -> bool:
-        """Return whether the deciding task accepts connections without responding.
+        """Return whether the deciding task is probably suspended: it accepts connections, but does
+        not respond.
 
-        A suspended deciding task should still receive the end of this command.
+        When a suspended deciding task continues, it should still learn of the end of this command.
         """
         limit_s = float(self.info.task["finish_timeout_s"])
         late = now >= self.command.ended_at + limit_s or now >= self.caller.accepted + 2 * ANSWER_S

@@ -1,5 +1,5 @@
-"""Lines of a program's output: a progress bar as one line, without colours, and without lines that
-other programs wrote. The diagnosis of a failure uses the same functions.
+"""Lines of a program's output: a progress bar becomes one line, colours are removed, and lines that
+other programs wrote are left out. The diagnosis of a failure uses the same functions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _NOISE = re.compile(
 
 
 def clean(line: str) -> str:
-    """Return a line as a terminal shows it: without colours, and of a bar its last state."""
+    """Return a line as a terminal shows it: without colours; of a progress bar, only its last
+    state.
+    """
     if "\x1b" in line:
         line = _COLOUR.sub("", line)
     if "\r" in line or "\b" in line:

@@ -1,9 +1,9 @@
-"""Start a module of this package as a process of its own, which no file or variable of the job
-changes.
+"""Start a module of this package as a separate process that no file or variable of the job can
+change.
 
-A program may ship its own `queue.py`, and set PYTHONPATH or PYTHONHOME for its own Python. So this
-Python starts like the bootstrap's, looks for modules in Python's own library first, and does not
-run the job's or the image's `sitecustomize`.
+A program may ship its own `queue.py`, and set PYTHONPATH or PYTHONHOME for its own Python. So the
+separate process starts its Python like the bootstrap's, looks for modules in Python's own library
+first, and does not run a `sitecustomize` of the job or of the image.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ START = (
 def command_line(module: str, info: Info, env: Mapping[str, str]) -> list[str]:
     """Return the arguments that run `main` of a module; `env` is the program's environment.
 
-    The working directory is the task's: a credential file in a variable may be relative to it.
+    The process runs in the task's working directory: the path of a credential file in a variable
+    may be relative to it.
     """
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     named = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -43,7 +44,8 @@ def command_line(module: str, info: Info, env: Mapping[str, str]) -> list[str]:
 
 
 def directory_of(info: Info) -> str:
-    """Return the directory to start in: the task's, or the root where the program has removed it.
+    """Return the directory to start in: the task's working directory, or the root directory if the
+    program has removed it.
 
     Popen cannot start a process in a directory that does not exist.
     """
@@ -66,7 +68,7 @@ def run_module(module: str, packages: Sequence[str], others: Sequence[str]) -> N
 
     Args:
         module: The name of the module.
-        packages: Directories of the job's packages, which come before those of the image.
+        packages: Directories of the job's packages, which come before the image's packages.
         others: The other directories of PYTHONPATH, which come last.
     """
     import site

@@ -22,15 +22,16 @@ CLAIM = "\0submit_tf_job-port-%d"
 class Reservation:
     """A port that no other task of this package takes until the bootstrap ends.
 
-    A socket listens until the command starts. A claim, which is an abstract Unix socket, stays: all
-    containers on a node's host network share abstract sockets, whatever user they run as. It
-    covers the seconds in which a program loads its libraries and does not listen yet.
+    Until the command starts, a socket listens at the port. A claim, which is an abstract Unix
+    socket, stays open longer: all containers on a node's host network share abstract sockets,
+    whatever user they run as. The claim protects the port in the seconds in which a program loads
+    its libraries and does not listen yet.
     """
 
     def __init__(self, port: int) -> None:
         """Reserve a port, with the socket options of TensorFlow's gRPC.
 
-        These are SO_REUSEADDR without SO_REUSEPORT.
+        These options are SO_REUSEADDR without SO_REUSEPORT.
 
         Raises:
             OSError: The port is in use.
@@ -64,12 +65,13 @@ class Reservation:
 
 
 def reserve(ports: list[int], whose: str, node: str, signals: Signals) -> Reservation:
-    """Reserve the first free one of `ports`.
+    """Reserve the first port of `ports` that is free.
 
-    The first gets some time to become free: an earlier attempt of the task may have it.
+    For the first port, wait some time until it is free: an earlier attempt of the same task may
+    still use it.
 
     Raises:
-        BootstrapProblem: All of them are in use.
+        BootstrapProblem: All ports are in use.
     """
     end = time.monotonic() + PATIENCE_S
     while True:
@@ -100,7 +102,8 @@ def _first_free(ports: Iterable[int]) -> Reservation | None:
 
 
 def reserve_own(info: Info, signals: Signals) -> Reservation | None:
-    """Reserve the port of this task, if other tasks may connect to it: its own, or a free one.
+    """Reserve the port of this task, if other tasks may connect to it: the task's own port, or
+    another free port.
 
     Raises:
         BootstrapProblem: No free port was found.
@@ -119,7 +122,7 @@ def reserve_own(info: Info, signals: Signals) -> Reservation | None:
 def serve(info: Info, reserved: int) -> tuple[dict[str, int], list[Reservation], list[str]]:
     """Choose a port for each name in the `ports` of this task's role.
 
-    `reserved` is the port that is reserved for the task already; 0 if none is.
+    `reserved` is the port that is already reserved for the task; 0 if there is none.
 
     Returns:
         Port by name; the reservations; and a warning for each fixed port that is in use.
@@ -152,9 +155,10 @@ def serve(info: Info, reserved: int) -> tuple[dict[str, int], list[Reservation],
 
 
 def _candidate_ports(info: Info) -> Iterator[int]:
-    """Return the ports to try: first the sidecar's own, which mostly no other task of the job uses.
+    """Return the ports to try, the sidecar's own port first, which usually no other task of the job
+    uses.
 
-    A port that served one name is not tried for the next.
+    A port that was chosen for one name is not tried for the next name.
     """
     rule = info.task["ports"]
     if rule["mode"] != "host":

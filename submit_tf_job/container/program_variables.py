@@ -1,7 +1,7 @@
-"""The variables by which a program finds the tasks of its job: ranks, addresses, TF_CONFIG, and
-what other frameworks and systems read.
+"""The variables from which a program learns the tasks of its job: ranks, addresses, TF_CONFIG, and
+the variables of other frameworks and systems.
 
-All are computed in the container from the number of tasks of each role. Sources: TonY
+All values are computed in the container from the number of tasks of each role. Sources: TonY
 (Constants.java, TFRuntime.java), Submarine (its launch commands of YARN services), Hbox
 (HboxContainer.java), Horovod (of 0.28.1).
 """
@@ -31,7 +31,7 @@ GLOO_S = 2000
 
 
 def ranks(info: Info) -> dict[str, int]:
-    """Return the first rank of each role that trains: the deciding role's is 0."""
+    """Return the first rank of each role that trains; the deciding role begins with rank 0."""
     order = tfconfig.role_order(info.counts)
     order.sort(key=lambda role: role != info.task["deciding"])  # stable
     found, first = {}, 0
@@ -45,7 +45,7 @@ def ranks(info: Info) -> dict[str, int]:
 def variables(info: Info) -> dict[str, str]:
     """Return the variables that need no file: ranks, and the deciding task's address.
 
-    Each task is one process in a container of its own, which sees no GPUs but its own: so the local
+    Each task is one process in a container of its own, which sees only its own GPUs; so the local
     rank of a task is always 0.
     """
     first = ranks(info)
@@ -59,15 +59,16 @@ def variables(info: Info) -> dict[str, str]:
 
 
 def host_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the variables with lists of hosts, and the content of the files that they name.
+    """Return the variables that contain lists of hosts, and the contents of the files that these
+    variables name.
 
     Sidecars are left out: the job does not wait for them, and their number may change. Empty if
     the names of the tasks are unknown, as in a job of one task without Registry DNS.
 
     Returns:
-        Variables; and by path the files, with one host:port in each line. A role's list is in
-        `TFJOB_HOSTS_<ROLE>`, or in the file that `TFJOB_HOSTFILE_<ROLE>` names where the lists
-        together are longer than `MOST_IN_VARIABLES`.
+        The variables; and the files by path, with one host:port in each line. A role's list is in
+        `TFJOB_HOSTS_<ROLE>`; if all lists together are longer than `MOST_IN_VARIABLES`, it is in
+        the file that `TFJOB_HOSTFILE_<ROLE>` names.
     """
     found, files, room = {}, {}, MOST_IN_VARIABLES
     for role in tfconfig.role_order(info.addressed()) if info.hosts or info.suffix else ():
@@ -85,8 +86,9 @@ def host_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def all_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the variables by which a program finds the tasks of its job, and the content of the
-    files that they name, by path: facts, TF_CONFIG, and what other frameworks and systems read.
+    """Return the variables from which a program learns the tasks of its job, and, by path, the
+    contents of the files that these variables name: facts, TF_CONFIG, and the variables of other
+    frameworks and systems.
 
     Raises:
         BootstrapProblem: A variable for other systems is longer than the kernel accepts.
@@ -104,8 +106,8 @@ def all_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
 
 # --- other frameworks and systems -----------------------------------------------------------------
 def other_variables(info: Info) -> dict[str, str]:
-    """Return the variables of the systems in the job spec's `variables`, and those that its
-    framework reads.
+    """Return the variables of the systems in `variables` of the job spec, and the variables that
+    the job's framework reads.
 
     Raises:
         BootstrapProblem: A value is longer than the kernel accepts for one variable.
@@ -129,7 +131,7 @@ def other_variables(info: Info) -> dict[str, str]:
 def with_environment(info: Info, tf_config: str) -> str:
     """Add `"environment": "cloud"` to TF_CONFIG if the job spec asks for it.
 
-    tf.contrib.learn of TensorFlow 1 starts its server only with it.
+    tf.contrib.learn of TensorFlow 1 starts its server only if TF_CONFIG has this entry.
     """
     if not tf_config or not {"cloud", "submarine"} & set(info.task.get("variables", ())):
         return tf_config
@@ -206,15 +208,16 @@ def _horovod_variables(info: Info, rank: int, size: int) -> dict[str, str]:
 
 
 def _torch_variables(info: Info, rank: int, size: int) -> dict[str, str]:
-    """Return the variables that torchrun reads (PET_...), and those that a program without torchrun
-    reads.
+    """Return the variables that torchrun reads (PET_...), and the variables that a program without
+    torchrun reads.
 
-    torchrun takes an option from `PET_` and its name where the command line does not say it
-    (torch/distributed/argparse_util.py), and sets the second group for its processes itself. Static
-    and c10d rendezvous get the same variables. `is_host` is set because torchrun compares host
-    names, which are aliases here (c10d_rendezvous_backend.py). An IPv6 address is in brackets in
-    the endpoint alone (rendezvous/utils.py); TCPStore looks up the other hosts as they are.
-    torchrun starts a process for each GPU, or one without GPUs.
+    torchrun takes an option from the variable `PET_` + option name if the command line does not
+    have the option (torch/distributed/argparse_util.py), and sets the second group for its
+    processes itself. Static and c10d rendezvous get the same variables. `is_host` is set because
+    torchrun compares host names, which are aliases here (c10d_rendezvous_backend.py). Only in the
+    endpoint is an IPv6 address in brackets (rendezvous/utils.py); TCPStore looks up the other hosts
+    as they are written. torchrun starts one process for each GPU, or a single process if there are
+    no GPUs.
     """
     host, port = info.place(info.task["deciding"], 0)
     return {
@@ -238,11 +241,13 @@ def _torch_variables(info: Info, rank: int, size: int) -> dict[str, str]:
 
 
 def _jax_variables(info: Info, rank: int, size: int) -> dict[str, str]:
-    """Return the variables that JAX and Keras 3 read, and for the rest those of Kubeflow's Trainer.
+    """Return the variables that JAX and Keras 3 read, and for other facts the variables of
+    Kubeflow's Trainer.
 
-    `jax.distributed.initialize()` reads the address (jax/_src/distributed.py of 0.10); the number
-    of processes and its own are its arguments. It would bind `[::]`, which a system without IPv6
-    refuses. `keras.distribution.initialize()` reads all three.
+    `jax.distributed.initialize()` reads the address from a variable (jax/_src/distributed.py of
+    0.10); the number of processes and the process's own number are arguments of that call. By
+    default it would bind `[::]`, which a system without IPv6 refuses.
+    `keras.distribution.initialize()` reads all three.
     """
     host, port = info.place(info.task["deciding"], 0)
     with listening_socket() as sock:

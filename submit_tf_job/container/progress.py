@@ -1,4 +1,6 @@
-"""The progress of tasks: what a program reports about itself, and which tasks stand still."""
+"""The progress of tasks: what a program reports about itself, and which tasks have stopped making
+progress.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def _on_one_line(text: str) -> str:
 
 
 def clean_progress(value: Any) -> dict[str, Any] | None:
-    """Return the valid parts of the progress that a program reported; None if none is valid."""
+    """Return the valid parts of the progress that a program reported; None if no part is valid."""
     if not isinstance(value, dict):
         return None
     metrics = value.get("metrics")
@@ -44,18 +46,22 @@ def clean_progress(value: Any) -> dict[str, Any] | None:
 class Progress:
     """Reads progress from the file at TFJOB_PROGRESS_FILE, and from stdout.
 
-    On stdout, lines that start with `contract.PROGRESS_MARK` are progress, and so is Keras's
-    output. Once a program uses the file or the mark, Keras's output is ignored.
+    On stdout, lines that start with `contract.PROGRESS_MARK` are read as progress, and also Keras's
+    output. As soon as a program uses the file or the mark, Keras's output is ignored.
     """
 
     def __init__(self, path: str, stdout: str = "") -> None:
-        """Watch `path` and `stdout`, which may not exist; skip what stdout contains already."""
+        """Watch the files `path` and `stdout`, which may not exist yet; skip what is in `stdout`
+        already.
+        """
         self.path, self.stdout, self._seen = path, stdout, (0, 0, 0)
         self._read = size_of(stdout)
         self._keras: Keras | None = Keras()
 
     def poll(self) -> dict[str, Any] | None:
-        """Return the latest valid progress since the last call; the file outranks stdout."""
+        """Return the latest valid progress since the last call; progress in the file counts before
+        that in stdout.
+        """
         printed = self._of_stdout()
         written = self._of_file()
         if written:
@@ -100,7 +106,7 @@ def _parse_progress(text: str) -> dict[str, Any] | None:
     """Return the progress that a program has written.
 
     Raises:
-        ValueError: It is not JSON.
+        ValueError: The text is not JSON.
     """
     return clean_progress(foreign.parse(text, constant=str))
 
@@ -132,8 +138,9 @@ class Keras:
 
     `Epoch 3/10`, then `12/32 [=>...] - ETA: 3s - loss: 0.41`, as Keras 2 and 3 print it: with bars
     that are redrawn (carriage returns and backspaces), and with one line per epoch (`verbose=2`).
-    A bar that is not at its end moves `part` alone: under a strategy of several workers its metrics
-    are sums over the replicas ("accuracy: 1.9062" of two), until the epoch ends.
+    From a bar that has not reached its end, only `part` is taken: with a strategy of several
+    workers, the metrics in it are sums over the replicas ("accuracy: 1.9062" with two replicas)
+    until the epoch ends.
     """
 
     def __init__(self) -> None:
@@ -190,7 +197,7 @@ LISTED = 20
 
 
 class LastNews:
-    """When a task last printed something or reported a step, and its longest pause before."""
+    """When a task last printed something or reported a step, and the longest pause before that."""
 
     def __init__(self, now: float) -> None:
         self.news_at, self.longest_s = now, 0.0
@@ -199,12 +206,14 @@ class LastNews:
 
 
 class TaskNews:
-    """When each task last printed something or reported a step, since the commands started. It has
-    no clock.
+    """When each task last printed something or reported a step, since the commands started. This
+    class has no clock.
     """
 
     def __init__(self, still_s: float) -> None:
-        """Begin without tasks; one stands still after `still_s` seconds without news, or later."""
+        """Start without tasks. A task stands still if it has had no news for `still_s` seconds, or
+        longer if its earlier pauses were long.
+        """
         self.still_s = still_s
         self.tasks: dict[str, LastNews] = {}
         self.began = 0.0
@@ -225,16 +234,19 @@ class TaskNews:
             task.step, task.speaks = step, True
 
     def last(self, names: list[str]) -> float:
-        """Return the latest time at which one of some tasks printed or reported a step."""
+        """Return the latest time at which any of the given tasks printed something or reported a
+        step.
+        """
         known = [self.tasks[name].news_at for name in names if name in self.tasks]
         return max(known, default=self.began)
 
     def found(self, now: float, names: list[str], wall: float) -> dict[str, Any] | None:
-        """Return the tasks that stand still, as the report has them; None if all move.
+        """Return the tasks that stand still, in the form of the report; None if no task stands
+        still.
 
         Args:
-            names: The tasks whose news counts: those that train, and run.
-            wall: The difference between seconds since 1970 and the times here.
+            names: The tasks whose news counts: tasks that train and whose commands run.
+            wall: The difference between seconds since 1970 and the times that this class gets.
         """
         known = {name: self.tasks.get(name) or LastNews(self.began) for name in names}
         still = {name: task for name, task in known.items() if self._is_still(now, task)}

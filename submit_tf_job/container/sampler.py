@@ -1,9 +1,10 @@
-"""Measure what a task's command uses: CPU, memory, GPUs.
+"""Measure what a task's command uses of CPU, memory and GPUs.
 
-Memory is counted as by the NodeManager, which kills a container by it: the sum of the resident
-memory of the container's process tree (Hadoop's ProcfsBasedProcessTree), or its control group's
-memory without the page cache, whichever is more. The peaks between two looks come from the kernel's
-high-water marks (`VmHWM`, `memory.peak`, `memory.max_usage_in_bytes`, `ru_maxrss`).
+Memory is counted in the same way as by the NodeManager, which kills a container that has too much:
+the sum of the resident memory of the container's process tree (Hadoop's ProcfsBasedProcessTree), or
+its control group's memory without the page cache, whichever is more. The peaks between two looks
+come from the kernel's high-water marks (`VmHWM`, `memory.peak`, `memory.max_usage_in_bytes`,
+`ru_maxrss`).
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ class MeasuredProcess:
     """What one process has used, at one look.
 
     Attributes:
-        cpu_s: CPU seconds, with those of the children for which it has waited.
-        bytes: Its resident memory.
-        mark: The largest resident memory that it ever had, by the kernel; in bytes.
-        began: When it started, to recognise a process id that is used again.
+        cpu_s: CPU seconds, including those of ended children for which the process has waited.
+        bytes: The resident memory of the process.
+        mark: The largest resident memory that the process ever had, according to the kernel; in
+            bytes.
+        began: When the process started, so that a process id which is used again is recognised.
     """
 
     __slots__ = ("began", "bytes", "cpu_s", "mark", "parent", "pid")
@@ -50,7 +52,9 @@ class MeasuredProcess:
 
 
 class Tree:
-    """Reads the processes below this one. A process of another tree is read once."""
+    """Reads the processes below this one. A process that is not below this one is read only
+    once.
+    """
 
     def __init__(self, proc: str = "/proc") -> None:
         self.proc, self.me = proc, os.getpid()
@@ -82,7 +86,9 @@ class Tree:
         return False
 
     def marks(self, processes: Mapping[int, MeasuredProcess]) -> None:
-        """Read the kernel's high-water mark of each of some processes, and store it there."""
+        """Read the kernel's high-water mark of each of the given processes, and store it in the
+        process's object.
+        """
         for pid, process in processes.items():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 with open(f"{self.proc}/{pid}/status", "rb") as source:
@@ -91,7 +97,7 @@ class Tree:
 
 
 class Sampler:
-    """Measures every few seconds what the command of a task uses."""
+    """Measures every few seconds what the command of a task uses of CPU, memory and GPUs."""
 
     def __init__(self, info: Info, tree: Tree | None = None) -> None:
         """Keep the arguments; `begin` starts the measurement."""
@@ -114,11 +120,11 @@ class Sampler:
 
     # --- a command --------------------------------------------------------------------------------
     def begin(self, now: float, env: Mapping[str, str], ours: int) -> None:
-        """Start to measure a command that has just started; the peak of an earlier one is kept.
+        """Start to measure a command that has just started; the peak of an earlier command is kept.
 
         Args:
             env: The environment of the command.
-            ours: The id of the bootstrap's guard process, which does not count.
+            ours: The id of the bootstrap's guard process, which is not counted.
         """
         if self.info.role == contract.WITNESS_ROLE:
             return
@@ -196,8 +202,8 @@ class Sampler:
         return sum(process.bytes for process in processes.values())
 
     def _counted_s(self, processes: Mapping[int, MeasuredProcess]) -> float:
-        """Return the CPU seconds of all processes up to now, with those of ended children, without
-        this process's own.
+        """Return the CPU seconds of all processes up to now, including those of ended children,
+        without those of this process itself.
         """
         counted = self.group.cpu_s() if self.group else None
         if counted is None:
@@ -206,8 +212,8 @@ class Sampler:
         return counted - own.user - own.system
 
     def _by_marks(self, found: Mapping[int, MeasuredProcess]) -> None:
-        """Raise the peak to the sum over processes since the last look: of each its mark, if that
-        has risen, else the larger of its two samples.
+        """Raise the peak to the sum of what the processes held at most since the last look: for
+        each process its high-water mark, if that has risen, else the larger of its two samples.
         """
         total, above = 0, [0]
         for pid, process in found.items():
@@ -245,8 +251,8 @@ class Sampler:
         return found
 
     def take(self, now: float, every_s: float) -> dict[str, Any] | None:
-        """Return the latest measurement, if it is new, and `every_s` seconds have passed since the
-        last one or the command has ended; else None.
+        """Return the latest measurement if it is new, and if either `every_s` seconds have passed
+        since the last one or the command has ended; else None.
         """
         if self.fresh is None or (self.runs and now < self.told_at + every_s):
             return None
@@ -255,7 +261,7 @@ class Sampler:
 
 
 def _ended_mark() -> int:
-    """Return the largest resident memory, in bytes, of any one descendant that has ended."""
+    """Return the largest resident memory, in bytes, that any single ended descendant had."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 

@@ -1,4 +1,6 @@
-"""Deliver the job's files: those that travel in tars, large files, archives, wheels, packages."""
+"""Put the job's files into place: files that travel in tars, large files, archives, wheels and
+packages.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +61,11 @@ def deliver(info: Info, tars: Iterable[str] = ()) -> None:
 
 
 def find_packages(info: Info, env: dict[str, str]) -> None:
-    """Put the job's packages on Python's path, before those of the image, and their commands on
-    PATH.
+    """Put the job's packages on Python's path, before the image's packages, and put their commands
+    on PATH.
 
     Raises:
-        BootstrapProblem: The packages are for another Python than the image's.
+        BootstrapProblem: The packages were made for another version of Python than the image has.
     """
     own = os.path.join(info.cwd, contract.SITE_DIRECTORY)
     if os.path.isdir(own):
@@ -90,8 +92,8 @@ def find_packages(info: Info, env: dict[str, str]) -> None:
 
 
 def _add_site(cwd: str, site: str, programs: str, env: dict[str, str]) -> None:
-    """Add a directory of packages, and their commands: one that is written here for each of their
-    `console_scripts`, as pip does.
+    """Add a directory of packages to Python's path, and its commands to PATH: a program is written
+    here for each of the packages' `console_scripts`, as pip does.
     """
     import configparser  # as slow as zipfile
 
@@ -170,10 +172,11 @@ def _wheel_path(name: str) -> str:
 
 
 def extract(tar: tarfile.TarFile, target: str, links: bool = False) -> None:
-    """Unpack plain files and directories, and `links` if the tar may have some, below `target`.
+    """Unpack plain files and directories below `target`; unpack links only if the tar may contain
+    them (`links`).
 
     Raises:
-        ValueError: A member is something else, or would land elsewhere.
+        ValueError: A member is of another type, or would be written outside of `target`.
     """
     for member in tar:
         path = inside(target, member.name)
@@ -195,10 +198,10 @@ def extract(tar: tarfile.TarFile, target: str, links: bool = False) -> None:
 
 
 def inside(target: str, name: str) -> str:
-    """Return the path of a member.
+    """Return the path of a member of an archive below `target`.
 
     Raises:
-        ValueError: It is outside of `target`.
+        ValueError: The path is outside of `target`.
     """
     path = os.path.normpath(os.path.join(target, name))
     root = os.path.realpath(target)
@@ -211,7 +214,7 @@ def inside(target: str, name: str) -> str:
 
 
 def link(path: str, target: str) -> None:
-    """Make a symbolic link, in place of what is there."""
+    """Make a symbolic link; it replaces what exists at `path`."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if os.path.lexists(path):
         os.unlink(path)
@@ -219,7 +222,9 @@ def link(path: str, target: str) -> None:
 
 
 def write(source: IO[bytes], path: str, mode: int) -> None:
-    """Write a file in place of what is there: YARN's links point into its cache."""
+    """Write a file. It replaces what exists at `path`, and does not follow it: YARN's links point
+    into its cache.
+    """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if os.path.lexists(path):
         os.unlink(path)

@@ -1,9 +1,10 @@
-"""Where the Python processes of all tasks stand, for `submit_tf_job stacks` and `stall_timeout`.
+"""Collect the stacks of the Python processes of all tasks, for `submit_tf_job stacks` and
+`stall_timeout`.
 
 The `sitecustomize` of a task (`environment.py`) has Python's faulthandler write the stacks of all
-threads into a file of the log directory at a signal. It is C code, and also answers where Python
-code does not run. A process gets the signal only while it has that file open and catches the
-signal, because it would end any other.
+threads into a file of the log directory at a signal. The faulthandler is C code, so it also answers
+while no Python code can run. A process gets the signal only while it has that file open and catches
+the signal, because the signal would end any other process.
 """
 
 from __future__ import annotations
@@ -49,16 +50,17 @@ LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
 
 
 def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, Any]:
-    """Return where the processes of this task stand, and keep that in its log directory.
+    """Return the stacks of this task's processes, and keep them in its log directory.
 
     Args:
-        guard: A process of the bootstrap's, which does not count.
-        limit: The most characters of the text.
+        guard: The id of the bootstrap's guard process, which is left out.
+        limit: The largest number of characters of `text`.
         watch_s: Seconds to measure the CPU time of the processes before the stacks are taken.
 
     Returns:
-        `where` in a few words, `key`, which is the same for tasks that stand at the same place,
-        `text` with the stacks, and `cores`, the CPU time in each second that was watched.
+        `where`: the place in the program, in a few words; `key`, which is equal for tasks at the
+        same place; `text` with the stacks; and `cores`, the CPU time used per second while the
+        processes were watched.
     """
     path = task_files.stacks_path(info)
     before = {process.pid: process.cpu_s for process in descendants()} if watch_s else {}
@@ -85,8 +87,8 @@ def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, Any]:
 def _stacks_of_process(
     path: str, process: Process, deadline: float, cwd: str
 ) -> tuple[str, tuple[str, str]]:
-    """Return the stacks of a process, "" if it does not run Python; and the place where it stands,
-    with its key.
+    """Return the stacks of a process ("" if it does not run Python), and the place in the program
+    where it is now, with the key of that place.
     """
     listens = _can_write_stacks(path, process.pid)
     if not listens and not process.name.startswith("python"):
@@ -106,7 +108,7 @@ def _stacks_of_process(
 
 
 def _request_stacks(path: str, process: Process, name: str) -> str:
-    """Have a process write its stacks; return them."""
+    """Make a process write its stacks, and return them."""
     handle = task_files.open_regular(path, os.O_WRONLY | os.O_APPEND)
     try:
         if os.fstat(handle).st_size > FILE_LIMIT:
@@ -131,7 +133,7 @@ def _request_stacks(path: str, process: Process, name: str) -> str:
 
 
 def _can_write_stacks(path: str, pid: int) -> bool:
-    """Return whether a process has the file open, and catches the signal."""
+    """Return whether a process has the file for stacks open, and catches the signal."""
     folder, path = f"/proc/{pid}/", os.path.realpath(path)
     try:
         with open(folder + "status") as source:
@@ -158,7 +160,9 @@ def _command_line(process: Process) -> str:
 
 
 def _innermost_frame(thread: str) -> tuple[str, str]:
-    """Return the program's own innermost frame, and a key of all of them without line numbers."""
+    """Return the innermost frame of the program's own code, and a key made from all frames without
+    line numbers.
+    """
     frames = [line.strip() for line in thread.split("\n") if line.startswith("  File ")]
     if not frames:
         return "in no Python code", "-"
@@ -173,7 +177,7 @@ def _innermost_frame(thread: str) -> tuple[str, str]:
 def take_in_thread(
     command: TaskCommand, limit: int, watch_s: float, taken: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Call `taken` in the event loop with what `take` returns."""
+    """Call `take` in a thread, and then `taken` in the event loop with its result."""
     guard = command.child.guard if command.child else 0
 
     def run() -> None:
@@ -197,7 +201,9 @@ class AllStacks:
         self.judges = False  # they are taken because nothing moves
 
     def look(self, now: float) -> bool:
-        """Begin if a signal asks for it; return True once all have answered, or the time is up."""
+        """Begin if a signal asks for stacks; return True once all tasks have answered, or the time
+        is up.
+        """
         signals = self.command.signals
         if signals.asked_at and now >= signals.asked_at + CALM_S:
             signals.asked_at = 0.0
@@ -218,7 +224,9 @@ class AllStacks:
         return True
 
     def _judge_standstill(self, now: float, odd: str | None) -> None:
-        """Unless a task that trains has made progress or uses CPU time, warn or fail the job."""
+        """Warn of the standstill or let the job fail, unless a task that trains has made progress
+        or uses CPU time.
+        """
         job, stalls = self.job, self.stalls
         names = job.training() if job.phase == states.RUNNING else []
         if not names or not stalls or job.news.last(names) > self.judged_at - stalls["after_s"]:
@@ -258,7 +266,9 @@ class AllStacks:
             self.found[name] = {**found, "cores": foreign.number(message.get("cores")) or 0.0}
 
     def _write_all_stacks(self, now: float) -> str | None:
-        """Write the file and an event; return the task whose stack differs from the others."""
+        """Write the file and an event; return the task whose stack differs from the stacks of the
+        other tasks.
+        """
         job = self.job
         for name in self.awaited:
             text = f"did not answer within {ALL_S:.0f} s; its node or container hangs"
@@ -291,8 +301,8 @@ class AllStacks:
 def order(
     job: StateMachine, found: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[str], str | None]:
-    """Return the tasks, the one whose stack differs from the others first; and the name of that
-    one.
+    """Return the tasks in order, first the task whose stack differs from those of the others; and
+    the name of that task.
     """
     keys = {name: found[name]["key"] for name in found}
     trains = [name for name in job.members if job.members[name].role_kind == contract.KIND_TRAINS]

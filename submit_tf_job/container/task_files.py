@@ -1,4 +1,4 @@
-"""Files of a task: its output and when that grew, reports and markers."""
+"""Files of a task: its output and the times at which it grew, reports, and markers."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ TRACEBACK = b"Traceback (most recent call last)"
 
 
 def write_json(path: str, value: Mapping[str, Any]) -> None:
-    """Write a file that everyone may read, as `write_file` does; its texts and numbers are clean,
-    also those of error messages and file names.
+    """Write a JSON file that everyone may read, as `write_file` does. Its texts and numbers are
+    cleaned, also those in error messages and file names.
     """
     text = json.dumps(foreign.clean(value), separators=(",", ":"))
     write_file(path, text.encode("ascii"), 0o644)
 
 
 def write_file(path: str, content: bytes, mode: int) -> None:
-    """Write a file by rename, so that a reader sees the old or the new one.
+    """Write a file by rename, so that a reader sees either the old file or the new file.
 
-    The new one gets a name that no file has: opening a pipe of a program would block. Until it is
-    whole only its owner may read it.
+    The new file is first written under a name that no file has, because opening a pipe that a
+    program has made would block. Only its owner may read it until it is complete.
     """
     beside = f"{path}.{os.urandom(4).hex()}.tmp"
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -49,10 +49,11 @@ def write_file(path: str, content: bytes, mode: int) -> None:
 
 
 def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
-    """Open a file that a program may have replaced; return its descriptor.
+    """Open a file that a program may have replaced by something else; return its descriptor.
 
     Raises:
-        OSError: It is not a regular file, but for example a pipe, which would block.
+        OSError: The path is not a regular file, but for example a pipe, on which opening would
+            block.
     """
     handle = os.open(path, flags | os.O_NONBLOCK, 0o644)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -64,7 +65,7 @@ def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
 def output_path(info: Info, name: str) -> str:
     """Return the file of this task's `stdout` or `stderr`.
 
-    With several log directories it is not always in the first.
+    If there are several log directories, the file is not always in the first one.
     """
     own = f"/proc/self/fd/{int(STREAMS[name])}"
     return own if os.path.isfile(own) else os.path.join(info.log_dir, name + ".txt")
@@ -76,8 +77,9 @@ def stacks_path(info: Info) -> str:
 
 
 def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) -> list[str]:
-    """Return the last lines of an output, without noise and the bootstrap's own lines. If its last
-    64 kB hold no exception, they are the lines from the last exception before them.
+    """Return the last lines of an output, without noise and without the bootstrap's own lines. If
+    the last 64 kB contain no exception but the output before them does, return the lines from that
+    exception on.
     """
     try:
         with open(open_regular(path), "rb") as source:
@@ -96,7 +98,9 @@ def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) 
 
 
 def _from_exception(source: BinaryIO, size: int) -> bytes:
-    """Return some kilobytes from the last traceback in the last megabytes; b"" without one."""
+    """Return some kilobytes that begin at the last traceback in the last megabytes; b"" if there is
+    no traceback.
+    """
     source.seek(max(0, size - FAR_BYTES))
     text = source.read(FAR_BYTES)
     at = text.rfind(TRACEBACK)
@@ -107,8 +111,8 @@ def _from_exception(source: BinaryIO, size: int) -> bytes:
 
 
 def program_lines(info: Info) -> list[str]:
-    """Return the last lines that a task's program wrote: to stderr, else to stdout, else to a log
-    file below its working directory.
+    """Return the last lines that a task's program wrote: to stderr; if that is empty, to stdout; if
+    that is empty, to a log file below its working directory.
     """
     outputs = [output_path(info, name) for name in ("stderr", "stdout")]
     return next(filter(None, map(last_lines, outputs + _own_logs(info))), [])
@@ -143,7 +147,8 @@ class Stamps:
     """Writes lines `FILE OFFSET TIME`: the bytes from this offset were written at this time or
     later.
 
-    TIME, in seconds since 1970, is the last check at which the file was no longer than OFFSET.
+    TIME, in seconds since 1970, is the time of the last check at which the file's size was not
+    larger than OFFSET.
     """
 
     def __init__(self, info: Info) -> None:
@@ -158,7 +163,9 @@ class Stamps:
         self._append_lines([self._offset_line(path, 0, info.started) for path in self._watched])
 
     def look(self, now: float, *, last: bool = False) -> None:
-        """Record the files that have grown since the last check, if one is due or `last`."""
+        """Record the files that have grown since the last check, if a check is due or this is the
+        last one (`last`).
+        """
         if now < self._looked + LOOK_S and not last:
             return
         age = now - self._info.started
@@ -191,8 +198,8 @@ class Stamps:
 
 
 def marker_path(info: Info) -> str:
-    """Return the file that keeps a task's outcome for its later start on the same node; "" without
-    an application id.
+    """Return the file that keeps a task's outcome, for a later start of the task on the same node;
+    "" if there is no application id.
     """
     name = f"tfjob-done-{info.run}-{info.name}.json"
     return os.path.join(os.path.dirname(info.cwd), name) if info.application() else ""

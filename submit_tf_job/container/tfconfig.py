@@ -1,4 +1,5 @@
-"""Cluster spec, ports and TF_CONFIG, computed alike on the submitting host and in every container.
+"""Cluster spec, ports and TF_CONFIG, computed in the same way on the submitting host and in every
+container.
 
 Standard library only, Python 3.6 and later. Every function is pure.
 
@@ -65,9 +66,8 @@ def task_port(
     """Return the port of one task.
 
     Args:
-        ports: `{"mode": "own-address"}` where every container has an address of its own, or
-            `{"mode": "host", "first": 20000, "last": 32767}` where containers share their node's
-            address.
+        ports: `{"mode": "own-address"}` if every container has an address of its own, or `{"mode":
+            "host", "first": 20000, "last": 32767}` if containers share their node's address.
         counts: Role to number of tasks, for every role of the job.
         run: The run's name: two runs on one host start at different offsets of the range.
         role: The task's role.
@@ -83,8 +83,8 @@ def task_port(
 def distinct_ports(ports: Mapping[str, Any]) -> int:
     """Return how many tasks of a job on the host network have ports of their own.
 
-    Any further task has the same port as an earlier one. Two such tasks are seldom on one node;
-    there the second one takes another port.
+    Any further task has the same port as an earlier task. Two such tasks are seldom on one node; if
+    they are, the second task takes another port.
     """
     _, span = _port_range(ports)
     # the ports of the rendezvous lie before the first task's
@@ -93,7 +93,9 @@ def distinct_ports(ports: Mapping[str, Any]) -> int:
 
 
 def rendezvous_ports(ports: Mapping[str, Any], run: str) -> list[int]:
-    """Return the ports on which the deciding task's bootstrap may listen: the first free one."""
+    """Return the ports at which the deciding task's bootstrap may listen; it takes the first one
+    that is free.
+    """
     if ports["mode"] == "own-address":
         return [RENDEZVOUS_OWN_ADDRESS_PORT]
     first, _ = _port_range(ports)
@@ -104,8 +106,8 @@ def rendezvous_ports(ports: Mapping[str, Any], run: str) -> list[int]:
 def other_ports(ports: Mapping[str, Any], run: str, port: int, tasks: int) -> list[int]:
     """Return the ports to try if a task's own port, `port`, is in use.
 
-    They do not include the first port of the rendezvous; ports that belong to none of the job's
-    `tasks` come first. `ports` and `run` are as for `task_port`.
+    The first port of the rendezvous is not included. Ports that belong to none of the job's `tasks`
+    come first. `ports` and `run` are as for `task_port`.
     """
     if ports["mode"] == "own-address":
         return []
@@ -116,7 +118,9 @@ def other_ports(ports: Mapping[str, Any], run: str, port: int, tasks: int) -> li
 
 
 def ports_from(ports: Mapping[str, Any], port: int, step: int, most: int) -> list[int]:
-    """Return different ports of the range: `port`, and others, each about `step` further."""
+    """Return different ports of the range: first `port`, then others, each about `step` after the
+    one before.
+    """
     first, span = _port_range(ports)
     while gcd(step, span) > 1:  # it would come back to `port` before it has been everywhere
         step += 1
@@ -153,8 +157,8 @@ def tf_config(
 ) -> str:
     """Return the value of TF_CONFIG for one task as compact JSON, or "" if TensorFlow needs none.
 
-    "" for a sidecar, for a role outside the cluster other than the evaluator, and for a cluster of
-    one task, which TensorFlow runs as a single process.
+    The result is "" for a sidecar, for a role that is outside the cluster and is not the evaluator,
+    and for a cluster of one task, which TensorFlow runs as a single process.
 
     Args:
         counts: Role to number of tasks.

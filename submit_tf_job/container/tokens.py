@@ -1,8 +1,8 @@
 """Read Hadoop's delegation tokens, and rewrite them for clients that compare names.
 
-The file is Hadoop's Credentials: `HDTS`, a 0 for the format that Hadoop always writes by itself
-(`writeTokenStorageToStream`), tokens (alias, identifier, password, kind, service), secrets.
-Passwords and identifiers are copied between files and never printed.
+The file has the format of Hadoop's class Credentials: `HDTS`; a 0, which stands for the format that
+Hadoop writes by default (`writeTokenStorageToStream`); tokens (alias, identifier, password, kind,
+service); secrets. Passwords and identifiers are copied between files and never printed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Token(collections.namedtuple("Token", "alias identifier password kind serv
 
 # --- Hadoop's encodings (WritableUtils) -----------------------------------------------------------
 class Reader:
-    """Reads values from the start of some bytes.
+    """Reads values one after another from some bytes.
 
     Raises:
         ValueError: The data is truncated.
@@ -60,7 +60,7 @@ class Reader:
         return ~int.from_bytes(self.take(-120 - first), "big")
 
     def text(self) -> bytes:
-        """Read bytes that follow their length."""
+        """Read some bytes; their length is stored before them."""
         return self.take(self.number())
 
 
@@ -81,7 +81,7 @@ def parse(content: bytes) -> tuple[list[Token], list[tuple[bytes, bytes]]]:
     """Parse a file of credentials into tokens and secrets.
 
     Raises:
-        ValueError: The content is not such a file, or damaged.
+        ValueError: The content is not such a file, or is damaged.
     """
     if not content.startswith(MAGIC + b"\0"):
         raise ValueError("it does not begin as one")
@@ -146,12 +146,11 @@ def summary_line(fields: Mapping[str, Any], others: Iterable[str] = ()) -> str:
 
 # --- aliases for all clients ----------------------------------------------------------------------
 def missing(tokens: Iterable[Token], conf: Mapping[str, str]) -> list[tuple[Token, str]]:
-    """Return (token, address) for each NameNode address that lacks a token of that name.
+    """Return (token, address) for each NameNode address for which no token has exactly that name.
 
     YARN's services API gets its token for `127.0.0.1:8020`, or for `ha-hdfs:ns1`. Java's client
-    resolves such names; others compare the text with host:port of the URL (hdfs-native:
-    `get_token`) and would request a Kerberos ticket
-    (hadoop-facts.md#service-name-of-a-token).
+    resolves such names; other clients compare the text with host:port of the URL (hdfs-native:
+    `get_token`) and would request a Kerberos ticket (hadoop-facts.md#service-name-of-a-token).
     """
     mine = [token for token in tokens if token.kind == HDFS]
     known = {token.service for token in mine}
@@ -215,10 +214,11 @@ class Tokens:
         ]
 
     def install(self, env: dict[str, str], cwd: str, *, own_login: bool) -> None:
-        """Write the tokens under every name, and point the program to that file.
+        """Write the tokens under every name that a client may look for, and set the variable
+        through which the program finds the file.
 
-        With a login of its own the program gets no HDFS tokens: a client prefers a token to a
-        ticket, even an expired one, and Hadoop's own client then ignores the ticket.
+        With `own_login` the program gets no HDFS tokens: a client prefers a token to a ticket, even
+        if the token has expired, and Hadoop's own client then ignores the ticket.
 
         Raises:
             OSError: The file cannot be written.

@@ -1,5 +1,5 @@
-"""Write `job-usage.json`: what the tasks use, and the curves. It is beside the job's report, in the
-log directory of the deciding task, and is read only by commands that show it.
+"""Write `job-usage.json`: what the tasks use, and the curves. The file is beside the job's report,
+in the log directory of the deciding task; only commands that show its content read it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class UsageWriter:
         self.last: dict[str, Any] | None = None
 
     def write(self, now: float, over: bool) -> None:
-        """Write the file if it is due, or the job is `over`; ignore an error of the disk."""
+        """Write the file if it is due, or if the job is `over`; ignore errors of the disk."""
         job = self.job
         if not (job.usage.tasks or job.usage.curves) or not (over or now >= self.due):
             return
@@ -57,8 +57,9 @@ class UsageWriter:
 
 
 def shortened(usage: Mapping[str, Any], most_bytes: int = RECORD_BYTES) -> bytes:
-    """Return the content for a run's record: the use that was written, with fewer points, and then
-    without tasks, if it would be larger than `most_bytes`; b"" if that is not enough.
+    """Return the content for a run's record: the use that was written last. If it is larger than
+    `most_bytes`, first reduce the points of its curves, then leave out the tasks; b"" if that is
+    not enough.
     """
     kept = dict(usage, series=[dict(curve) for curve in usage["series"]])
     while True:

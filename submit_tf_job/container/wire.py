@@ -1,16 +1,18 @@
-"""JSON lines over a non-blocking socket, bounded in both directions.
+"""JSON lines over a non-blocking socket; the length of lines and of what waits to be sent is
+limited.
 
-Messages to the deciding task: hello (identity and state; first, and after each reconnect),
-running, progress, done, ping, stopping (YARN stops this task), away (it closes this connection, and
-makes another), ready (for the next generation), stacks. Messages from it: preparing (it handles the
-hello later), welcome (or a refusal: wrong-job, busy, taken, finished, end), go, noted (acknowledges
+Messages to the deciding task: hello (identity and state; first, and after each reconnect), running,
+progress, done, ping, stopping (YARN stops this task), away (it closes this connection, and makes
+another), ready (for the next generation), stacks. Messages from it: preparing (it handles the hello
+later), welcome (or a refusal: wrong-job, busy, taken, finished, end), go, noted (acknowledges
 done), again (end the command, and be ready for the next generation), end, grace (more time to
-save), stacks (say where your processes stand), ping, pong.
+save), stacks (send the stacks of your processes), ping, pong.
 
-The deciding task's pings have a number, and only what repeats it was sent after them: all else may
-have waited in a buffer. Its pongs have one, too: `done` says how long after which of them the
-command ended. A task's pings say for how long it has printed nothing (`quiet`). `call` of a hello
-numbers the connections of one process.
+The deciding task's pings have a number. Only a message that repeats the number was certainly sent
+after the ping; any other message may have waited in a buffer. The deciding task's pongs have a
+number, too: `done` tells after which pong the command ended, and how many seconds after it. A
+task's pings tell for how long the task has printed nothing (`quiet`). `call` of a hello is the
+number of the connection among all connections of one process.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ _ENDED = (errno.ECONNRESET, errno.EPIPE)
 
 
 class ChannelClosed(Exception):
-    """The other side closed the connection, or sent something else than our messages."""
+    """The other side closed the connection, or sent something that is not one of our messages."""
 
     def __init__(self, text: str, ended: bool = False) -> None:
-        """`ended`: whether the other side's kernel closed the connection, as it does when a process
-        ends.
+        """Keep the text; `ended` tells whether the kernel of the other side closed the connection,
+        as it does when a process ends.
         """
         super().__init__(text)
         self.ended = ended
@@ -49,10 +51,10 @@ def pack(kind: str, **fields: Any) -> bytes:
 
 
 def pack_addresses(tasks: list[str], addresses: Mapping[str, str]) -> str:
-    """Encode the addresses of some tasks; for thousands on a few hundred nodes in few bytes.
+    """Encode the addresses of some tasks. Thousands of tasks on a few hundred nodes need few bytes.
 
     Args:
-        tasks: All tasks that may have an address, in the order that the receiver has, too.
+        tasks: All tasks that may have an address, in an order that the receiver also knows.
         addresses: Task → address; a task without one is left out.
     """
     distinct = sorted(set(addresses.values()))
@@ -65,10 +67,10 @@ def pack_addresses(tasks: list[str], addresses: Mapping[str, str]) -> str:
 
 
 def unpack_addresses(tasks: list[str], packed: str) -> dict[str, str]:
-    """Decode what `pack_addresses` made of the same tasks.
+    """Decode the result of `pack_addresses` for the same tasks.
 
     Raises:
-        ChannelClosed: It is something else.
+        ChannelClosed: `packed` is not such a result.
     """
     try:
         texts, _, columns = zlib.decompress(base64.b64decode(packed)).partition(b"\0")
@@ -91,9 +93,11 @@ class Channel:
         ready: Callable[[int], None],
         connected: bool = True,
     ) -> None:
-        """Take over a socket that is `connected`, or about to be; a line has at most `limit` bytes.
+        """Take over a socket that is `connected`, or is about to be; a line has at most `limit`
+        bytes.
 
-        `ready` is called with the socket's events; on `EVENT_WRITE` it sends again, if only b"".
+        `ready` is called with the socket's events; on `EVENT_WRITE` it must call `send` again, if
+        only with b"".
         """
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -12,9 +12,10 @@ from submit_tf_job.container.left_files import is_the_programs
 
 
 def collected(directory: str, patterns: Sequence[str]) -> Iterator[str]:
-    """Yield the paths that patterns match, relative to a directory; the outermost of each tree.
+    """Yield the paths that match patterns, relative to a directory. If a directory matches, nothing
+    below it is yielded.
 
-    Files of the bootstrap, hidden ones, and links, which lead out of the directory, are left out.
+    Files of the bootstrap, hidden files, and links, which lead out of the directory, are left out.
     """
     found = set()
     for pattern in patterns:
@@ -30,7 +31,7 @@ def collected(directory: str, patterns: Sequence[str]) -> Iterator[str]:
 
 def collect(directory: str, patterns: Sequence[str], target: str) -> None:
     """Move the files that match patterns into the directory `target`, under the same relative
-    paths; one that exists there is not replaced.
+    paths; a file that exists there is not replaced.
     """
     for name in collected(directory, patterns):
         to = os.path.join(target, name)

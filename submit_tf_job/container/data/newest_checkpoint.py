@@ -1,7 +1,7 @@
 """Print the newest checkpoint in a directory of a file system, as a program of its own.
 
 It reads `{"uri": …}` from stdin and prints one object: `name`, `step` and `at` of the newest
-checkpoint, nothing if there is none, or `why` that is not known.
+checkpoint; an empty object if there is no checkpoint; or `why`, the reason why that is not known.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ MOST_ASKED = 20  # files without a number whose times are compared
 def newest(store: FileStore, path: str) -> dict[str, Any]:
     """Return name, step and time (in seconds) of the newest checkpoint; {} if there is none.
 
-    The newest is the one with the highest step, which is the number in its name; if no name has a
-    number, it is the file that was written last.
+    The newest checkpoint is the one with the highest step, which is the number in its name; if no
+    name has a number, the newest is the file that was written last.
     """
     try:
         entries = [entry[0] for entry in store.list(path)]

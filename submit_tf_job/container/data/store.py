@@ -53,7 +53,7 @@ LASTING_ERRNOS = (
 
 
 class StoreError(Exception):
-    """A read or write failed; `transient` marks what may succeed later."""
+    """A read or write failed; `transient` tells whether another attempt may succeed later."""
 
     def __init__(self, why: str, *, transient: bool = False) -> None:
         super().__init__(why)
@@ -67,7 +67,7 @@ class NotFound(StoreError):
 class FileStore(ABC):
     """A file system; paths are absolute, without scheme and host.
 
-    What each method promises is said here, once for all file systems.
+    The docstrings here say what each method promises, for all file systems.
     """
 
     renames = True  # whether a directory is renamed as a whole, so that no reader sees a part of it
@@ -78,7 +78,7 @@ class FileStore(ABC):
 
     @abstractmethod
     def list(self, path: str) -> list[Entry]:
-        """Return the entries of a directory, with whole paths."""
+        """Return the entries of a directory, with their full paths."""
 
     @abstractmethod
     def read(self, path: str) -> Iterator[bytes]:
@@ -90,22 +90,22 @@ class FileStore(ABC):
 
     @abstractmethod
     def mkdirs(self, path: str, permission: str = "") -> None:
-        """Create a directory and its parents; `permission` is octal, and for HDFS only."""
+        """Create a directory and its parents; `permission` is octal, and only HDFS uses it."""
 
     def rename(self, source: str, target: str) -> None:
-        """Rename to a path that does not exist; only if `renames` is true."""
+        """Rename to a path that does not exist; call this only if `renames` is true."""
         raise StoreError(f"{source}: what is in an object store cannot be moved to {target}")
 
     def version(self, path: str) -> Version | None:
-        """Return a value that changes when something else is put at a path; None if nothing is
-        there.
+        """Return a value that changes when something else is put at a path; None if nothing exists
+        at the path.
 
         A rename does not change the value.
         """
         return [0, 0] if self.exists(path) else None
 
     def trash(self, path: str) -> str:  # noqa: ARG002 - used in subclasses
-        """Return the directory of the user's trash for a path, "" if the store has none."""
+        """Return the directory of the user's trash for a path; "" if the store has no trash."""
         return ""
 
     @abstractmethod
@@ -123,7 +123,7 @@ class FileStore(ABC):
 
 @contextlib.contextmanager
 def store_errors(path: str) -> Iterator[None]:
-    """Turn every exception of the block into `StoreError`; messages begin with the path."""
+    """Turn every exception in the block into `StoreError`; the messages begin with the path."""
     try:
         yield
     except (StoreError, GeneratorExit, KeyboardInterrupt, SystemExit):
@@ -140,7 +140,7 @@ def store_errors(path: str) -> Iterator[None]:
 
 
 def may_pass(error: str) -> bool:
-    """Return whether an error with this text and class may be temporary."""
+    """Return whether an error with this text and of this class may be temporary."""
     return not any(word in error for word in LASTING)
 
 
@@ -156,7 +156,7 @@ def retry(
         call: The function.
         patience_s: Seconds from the first error to the last attempt.
         wait: Waits for a number of seconds; returns true to stop trying.
-        waiting: Called with the error, and the seconds since the first one, before each wait.
+        waiting: Called before each wait, with the error and the seconds since the first error.
     """
     first, pause_s = None, 1.0
     while True:
@@ -174,12 +174,14 @@ def retry(
 
 
 class Copying:
-    """The state that all steps of a copy share, for several threads: counts, reports to the task,
-    and retries.
+    """The state that all steps of a copy share, and which several threads use: counts, reports to
+    the task, and retries.
     """
 
     def __init__(self, tell: Callable[..., None], patience_s: float) -> None:
-        """Begin with nothing copied; a failed operation is tried again for `patience_s` seconds."""
+        """Start with nothing copied; an operation that fails is tried again for `patience_s`
+        seconds.
+        """
         self.files = self.bytes = 0
         self.tell, self.patience_s = tell, patience_s
         self.lock, self.told = threading.Lock(), 0.0
@@ -196,8 +198,8 @@ class Copying:
     def retry(self, call: Callable[[], Any], *, entry: bool = False) -> Any:
         """Call a function; call it again after temporary errors.
 
-        With `entry` a permanent error concerns this entry alone, and the copying of others
-        continues.
+        With `entry`, a permanent error concerns only this entry, and other entries are still
+        copied.
         """
         try:
             return retry(call, self.patience_s, self.failed.wait, self._tell_waiting)
@@ -248,7 +250,7 @@ def is_hidden(path: str) -> bool:
 def files_below(store: FileStore, path: str) -> Iterable[Entry]:
     """List the files at or below a path, sorted by name.
 
-    Hidden ones are left out.
+    Hidden files are left out.
     """
     found = store.stat(path)
     if not found[1]:

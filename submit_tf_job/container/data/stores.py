@@ -126,7 +126,7 @@ class Native(FileStore):
         return None
 
     def trash(self, path: str) -> str:
-        """Return the trash of the user, who owns what this process has just written."""
+        """Return the trash of the user who owns what this process has just written."""
         with store_errors(path):
             return f"/user/{self.client.get_file_info(path).owner}/.Trash"
 
@@ -162,13 +162,13 @@ class ByFsspec(FileStore):
             yield from iter(lambda: source.read(PIECE), b"")
 
     def write(self, path: str, content: Iterable[bytes], size: int) -> None:  # noqa: ARG002
-        """Write an object; it becomes visible when it is complete."""
+        """Write an object, which becomes visible when it is complete."""
         with store_errors(path), self.fs.open(self.bucket + path, "wb") as sink:
             for piece in content:
                 sink.write(piece)
 
     def mkdirs(self, path: str, permission: str = "") -> None:
-        """Do nothing: a prefix exists once an object has it."""
+        """Do nothing: a prefix exists as soon as an object has it."""
 
     def remove(self, path: str) -> None:
         """Remove an object, or all objects below a prefix."""
@@ -190,7 +190,7 @@ def open_store(uri: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
     """Return the store of a URI, and the path in it.
 
     Raises:
-        StoreError: The image has no library for it, or no server responds.
+        StoreError: The image has no library for this kind of store, or no server responds.
     """
     scheme, authority, path = _parts_of_uri(uri)
     if scheme == "file":

@@ -38,7 +38,7 @@ FETCH_FAILED, STORE_FAILED = "input-failed", "output-failed"
 
 
 class Stopped(Exception):
-    """A signal ends the task during a copy, and nothing waits for the copy any more."""
+    """A signal ends the task during a copy, so that nothing waits for the copy any more."""
 
 
 class Data:
@@ -54,8 +54,9 @@ class Data:
         """Keep the arguments. Copies end when `stopped()` returns true; `env` is the environment of
         the program.
 
-        `warn` puts a sentence into the job's report, in any thread. It replaces an earlier one
-        about the same thing, which is its second argument; "" takes that one back.
+        `warn` puts a sentence into the job's report; any thread may call it. Its second argument is
+        the subject: the sentence replaces an earlier one about the same subject, and "" removes
+        that.
         """
         self.info, self.env, self.stopped, self.warn = info, env, stopped, warn
         self.task: Mapping[str, Any] = info.task["data"]
@@ -64,7 +65,7 @@ class Data:
 
     # --- before the command ---
     def prepare(self) -> None:
-        """Set the variables, compute this task's share, and download.
+        """Set the variables, compute which input files are this task's, and download them.
 
         Raises:
             BootstrapProblem: An input cannot be downloaded.
@@ -88,7 +89,7 @@ class Data:
             self._fetch_inputs(steps)
 
     def variables(self) -> dict[str, str]:
-        """Return the variables of inputs and outputs before any is copied."""
+        """Return the variables of inputs and outputs, as they are before anything is copied."""
         found = {}
         for name, item in self.task["inputs"].items():
             copied = item["download"] and self.needs
@@ -102,10 +103,11 @@ class Data:
         return found
 
     def renew(self) -> None:
-        """Give the next start of the command empty outputs, unless they are kept (`on_retry`).
+        """Make the outputs empty for the next start of the command, unless they are to be kept
+        (`on_retry`).
 
-        What a killed command has left may be half a file. Removing it may take long, so that a
-        thread does it.
+        A killed command may have left half a file. Removing files may take long, so a thread does
+        it.
         """
         for name, item in self.task["outputs"].items():
             if item["upload"] and item["on_retry"] == "empty":
@@ -130,7 +132,7 @@ class Data:
         return path
 
     def _share_of_files(self, name: str) -> list[str]:
-        """Return this task's files: every n-th of the common list."""
+        """Return the files of this task: every n-th of the common list."""
         path = os.path.join(self.info.cwd, contract.INPUT_LIST % name)
         try:
             files = list(filter(str.strip, _read_lines(path)))
@@ -166,7 +168,9 @@ class Data:
     # --- after the command ---
     @property
     def patience_s(self) -> float:
-        """How long the deciding task of a failed job waits for uploads of other tasks."""
+        """How many seconds the deciding task of a failed job waits for the uploads of other
+        tasks.
+        """
         outputs = self.task["outputs"].values()
         kept = [item for item in outputs if item["on_failure"] != "discard"]
         others = any(item["upload"] in OF_EACH for item in kept)
@@ -181,7 +185,7 @@ class Data:
                 yield name, item, item["uri"] + (f"/{self.info.name}" if of_each else "")
 
     def uploads(self, failed: bool) -> list[dict[str, Any]]:
-        """Return the outputs that this task uploads after its command, for `store`."""
+        """Return the outputs that this task uploads after its command, as steps for `store`."""
         steps = []
         for name, item, uri in self._own_outputs():
             folder, overwrite = os.path.join(self.info.cwd, OUTPUTS, name), item["overwrite"]
@@ -207,8 +211,8 @@ class Data:
         return collected(self.info.workdir, item.get("collect", []))
 
     def unstored(self) -> Iterator[tuple[str, str]]:
-        """Yield a warning for each output of a task that is being stopped, and the output's name.
-        The warning holds until the output is stored.
+        """Yield, if the task is being stopped, a warning for each of its outputs, and the output's
+        name. The warning is true until the output is stored.
         """
         for name, item, uri in self._own_outputs():
             rule = ", and its `on_failure` is discard" * (item["on_failure"] == "discard")
@@ -218,9 +222,10 @@ class Data:
     def store(
         self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool
     ) -> dict[str, Any]:
-        """Upload outputs after a command with this record; return the record of the task.
+        """Upload outputs after a command; `record` is the command's record. Return the record of
+        the task, which also tells whether the upload failed.
 
-        It blocks: call it in a thread.
+        This method blocks: call it in a thread.
         """
         limit_s = float(self.info.task["finish_timeout_s"])
         for step in steps:
@@ -251,9 +256,9 @@ class Data:
 
 
 class _Copy:
-    """Copies in a process of its own, and in a second one if the first dies.
+    """Copies in a process of its own, and in a second process if the first one dies.
 
-    Its progress goes to the log, and its warnings to the job's report, too.
+    The progress goes to the log; warnings go to the log and to the job's report.
     """
 
     def __init__(
@@ -291,7 +296,7 @@ class _Copy:
         return done
 
     def failed(self, why: str) -> dict[str, Any]:
-        """Return a last message that says why the copying failed."""
+        """Return the last message for a copy that has failed, with the reason."""
         left = [step for step in self.steps if "stored" not in step]
         each = [{"name": step["name"], "uri": step["uri"], "why": why} for step in left]
         return dict(each[0], t="failed", more=each[1:])
@@ -336,10 +341,11 @@ class _Copy:
         raise StoreError(f"the copying process died ({how})", transient=True)
 
     def _messages_of_process(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
-        """Yield the messages of the copying process, and {} while there is none, to its end.
+        """Yield the messages of the copying process until its end, and {} while there is no
+        message.
 
         Raises:
-            StoreError: It hangs.
+            StoreError: The process hangs.
             Stopped: This task must end.
         """
         assert process.stdout is not None
@@ -382,7 +388,9 @@ class _Copy:
         return due
 
     def _report_waiting(self, err: StoreError, since_s: float) -> None:
-        """Log and report that the copying is tried again, and where the output is until then."""
+        """Log and report that the copying is tried again, and where the output is in the
+        meantime.
+        """
         step, stage = self.steps[0], 2 if since_s >= self.finish_s else 1
         fetches = step["do"] == "download"
         if fetches or stage <= self.stages:
@@ -401,8 +409,8 @@ class _Copy:
 
 
 def _parse_message(line: bytes) -> dict[str, Any]:
-    """Return a line of the copying process as a message; {} for a line that other code of the image
-    prints when Python starts.
+    """Return a line of the copying process as a message; {} for a line printed by other code of the
+    image when Python starts.
     """
     try:
         found = json.loads(line.decode("utf-8"))

@@ -39,7 +39,7 @@ MAGIC = re.compile(r"[*?\[]")
 def download(step: Mapping[str, Any], copying: Copying) -> None:
     """Download an input: the files of a list, the matches of a pattern, a directory, or one file.
 
-    The step's `file` gets the paths on this disk, one per line.
+    The paths on this disk are written to the step's `file`, one per line.
     """
     store, path = copying.retry(lambda: open_store(step["uri"], os.environ))
     pattern = MAGIC.search(path)

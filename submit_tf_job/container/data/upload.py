@@ -36,11 +36,12 @@ FILE, DIRECTORY, LEFT, NOTHING = "file", "directory", "left", "nothing"
 
 
 def entries(root: str) -> Iterator[tuple[str, str, str]]:
-    """Yield kind, relative path and, for what is not stored, the reason: of each entry below a
-    directory, or of the file itself.
+    """Yield kind and relative path of each entry below a directory (or of the file itself, if it is
+    a file); and, for an entry that cannot be stored, the reason.
 
-    Links are followed. `LEFT` is an entry that cannot be stored. `NOTHING` is one that holds
-    nothing of its own: a link to a directory around itself, a socket, a pipe.
+    Links are followed. The kind `LEFT` means an entry that cannot be stored; `NOTHING` means an
+    entry without content of its own: a link to a directory that contains the link, a socket, a
+    pipe.
     """
     if os.path.isfile(root):
         yield FILE, "", ""
@@ -84,7 +85,7 @@ def is_empty(root: str) -> bool:
 
 
 def signature(path: str) -> dict[str, Any]:
-    """Return the content of a mark that an upload has written on this disk; {} for any other
+    """Return the content of the mark that an upload has written on this disk; {} for any other
     file.
     """
     with contextlib.suppress(OSError), open(path, "rb") as source:
@@ -101,13 +102,14 @@ def _signature_of(content: bytes) -> dict[str, Any]:
 
 
 class OutputUpload:
-    """The upload of one output: all of it or nothing at its place, and nothing that was trained is
-    dropped. Another process may repeat its steps.
+    """The upload of one output. Either the whole output is put at its place or nothing, and no
+    result of the training is deleted. Another process may repeat the steps.
 
-    It is written beside its place first, so that no reader sees a part of it, and then renamed. A
-    rename fails where something is, so what another job has put there meanwhile is never lost. What
-    was there when the upload began is renamed away first, with `overwrite`, and goes to the user's
-    trash unless an upload of this program wrote it: a wrong URI must not delete another directory.
+    The output is first written beside its place, so that no reader sees a part of it, and then
+    renamed. A rename fails if something exists at the new place, so a result that another job has
+    put there meanwhile is never lost. With `overwrite`, content that existed there when the upload
+    began is renamed away first. It is then moved to the user's trash, unless an upload of this
+    program wrote it: a wrong URI must not delete another directory.
     """
 
     def __init__(
@@ -132,7 +134,8 @@ class OutputUpload:
         """Store the output.
 
         Raises:
-            StoreError: It is not at its place; the message says where it is, if anywhere.
+            StoreError: The output is not at its place; the message says where it is, if it is
+                stored at all.
         """
         if "stored" in self.step:  # by a process that died since
             self.old = self.step["stored"]
@@ -170,7 +173,9 @@ class OutputUpload:
         self.copying.tell(t="note", text=f"the output {self.step['name']}: {text}")
 
     def _find_objects(self) -> list[str]:
-        """Return the objects at the place: they go when the new ones are there."""
+        """Return the objects that exist at the place; they are removed when the new objects are
+        there.
+        """
         if not self.store.exists(self.place):
             return []
         if not self.store.stat(self.place)[1]:  # an object of just this name
@@ -204,11 +209,15 @@ class OutputUpload:
         return directories, files
 
     def _stored_name(self, name: str) -> str:
-        """Return the name of a file below the place; a single file has the output's name."""
+        """Return the name of a file below the place; if the output is a single file, the name of
+        the output.
+        """
         return name or os.path.basename(self.step["from"])
 
     def _is_partial(self) -> bool:
-        """Return whether what can be stored must not be taken for the whole output."""
+        """Return whether entries are missing that cannot be stored, so that the upload must not be
+        put at the output's place.
+        """
         return bool(self.left) and not self.step.get("beside")
 
     def _left_text(self) -> str:
@@ -231,8 +240,8 @@ class OutputUpload:
 
     # --- what stands there ---
     def _begin_upload(self) -> None:
-        """Remember the version that the upload may replace; finish the steps that an earlier
-        process of this task had begun.
+        """Remember the version that the upload may replace; finish steps that an earlier process of
+        this task has begun.
         """
         mine = []
         if self.store.renames:
@@ -249,8 +258,8 @@ class OutputUpload:
             self.copying.tell(t="found", name=self.step["name"], was=self.was)
 
     def _renamed_away(self) -> list[tuple[int, str]]:
-        """Return time and path of each output that an upload to this place has renamed away, by
-        time.
+        """Return time and path of each former output that an upload to this place has renamed away,
+        sorted by time.
         """
         found = []
         with contextlib.suppress(NotFound):  # the directory does not exist
@@ -261,8 +270,8 @@ class OutputUpload:
         return sorted(found)
 
     def _bring_back(self, old: str) -> None:
-        """Rename a former output from its hidden name back to its place, or beside that if
-        something else is there.
+        """Rename a former output from its hidden name back to its place, or, if something else
+        exists there, to a name beside the place.
         """
         if self._rename_if_free(old, self.target) or not self.store.exists(old):
             return
@@ -276,8 +285,8 @@ class OutputUpload:
         return path + f"-{int(time.time() * 1000)}" if self.store.exists(path) else path
 
     def _may_replace(self, there: Version | None) -> bool:
-        """Return whether the upload may replace the present content of its place: content that was
-        there at its beginning, or that an earlier container of this task has stored.
+        """Return whether the upload may replace the content that is now at its place: content that
+        was there when the upload began, or that an earlier container of this task has stored.
         """
         if there is None or (self.step["overwrite"] and there == self.was):
             return True
@@ -285,7 +294,7 @@ class OutputUpload:
         return all(signed.get(key) == self.step[key] for key in ("run", "task"))
 
     def _mark_at(self, path: str) -> dict[str, Any]:
-        """Return the content of an upload's mark in a directory; {} without a mark."""
+        """Return the content of the mark of an upload in a directory; {} if there is no mark."""
         try:
             return _signature_of(b"".join(self.store.read(posixpath.join(path, MARK))))
         except StoreError as err:
@@ -322,7 +331,7 @@ class OutputUpload:
         self.former = [path for path in self.former if path not in kept]
 
     def _store_entry(self, name: str, store: Callable[[], object]) -> bool:
-        """Store an entry; return False if it is refused for good."""
+        """Store an entry; return False if the store refuses it permanently."""
         if any(name.startswith(folder + "/") for folder in list(self.refused)):
             return False
         try:
@@ -369,7 +378,9 @@ class OutputUpload:
 
     # --- the last step ---
     def _rename_to_target(self) -> None:
-        """Rename the upload to its target; if something else exists there, to a name beside it."""
+        """Rename the upload to its target; if something else exists there, rename it to a name
+        beside the target.
+        """
         if not self.store.renames:
             if self.place == self.aside or self._is_partial():
                 self._set_aside(self.was)
@@ -395,10 +406,11 @@ class OutputUpload:
         self._set_aside(there)
 
     def _hide_replaced(self, there: Version) -> bool:
-        """Rename away the content that the output replaces; return False if other content was there
-        by then.
+        """Rename away the content that the output replaces; return False if by then other content
+        is there.
 
-        A rename keeps the time of a directory. So the name says when, by the store's clock.
+        A rename does not change the time of a directory. So the new name contains the time of the
+        rename, by the store's clock.
         """
         written = self._with_retries(lambda: self.store.version(self.place)) or [0]
         self.old = f"{self.own_old}{written[0]}{OLD}"
@@ -421,7 +433,7 @@ class OutputUpload:
         return False
 
     def _rename_if_free(self, source: str, target: str) -> bool:
-        """Rename a path that nothing else renames; return False if the target exists."""
+        """Rename a path that no other process renames; return False if the target exists."""
 
         def rename() -> bool:
             try:
@@ -437,7 +449,9 @@ class OutputUpload:
         return done
 
     def _set_aside(self, there: Version | None) -> None:
-        """Leave the upload beside its target, and raise `StoreError`: it is not at its place."""
+        """Leave the upload beside its target, and raise `StoreError`, because the output is not at
+        its place.
+        """
         why = f"{self.target}: something else was stored there during the upload, and stays"
         if self._is_partial():
             why = self._left_text()
@@ -472,8 +486,8 @@ class OutputUpload:
             self._remove_leftovers()
 
     def _dispose_of(self, old: str) -> None:
-        """Remove a replaced output; what no upload wrote goes to the trash, as with `hdfs dfs -rm`
-        (TrashPolicyDefault), or beside the target where there is no trash.
+        """Remove a replaced output. If no upload wrote it, move it to the trash, as `hdfs dfs -rm`
+        does (TrashPolicyDefault), or to a name beside the target if there is no trash.
         """
         if self.store.exists(old):
             if self._mark_at(old):
@@ -485,7 +499,9 @@ class OutputUpload:
             self._log_note(text + self.cleared.pop(old))
 
     def _move_away(self, old: str) -> None:
-        """Move what was replaced to the trash, or beside the target where there is no trash."""
+        """Move replaced content to the trash, or to a name beside the target if there is no
+        trash.
+        """
         try:
             trash = self.store.trash(self.target)
             if trash:

@@ -32,15 +32,15 @@ FAILOVER = ("StandbyException", "RetriableException", "SafeModeException")
 
 
 class _Inactive(StoreError):
-    """A NameNode that is not the active one, or not ready."""
+    """A NameNode that is not active, or not ready yet."""
 
 
 class WebHdfs(FileStore):
-    """One HDFS, by the web addresses of its NameNodes.
+    """One HDFS, given by the web addresses of its NameNodes.
 
-    It authenticates with the delegation token that YARN gave the container, even if the program has
-    a ticket: a ticket needs SPNEGO, which the standard library lacks. Without a token it sends the
-    user name, which HDFS accepts unless it uses Kerberos.
+    The requests are authenticated with the delegation token that YARN gave the container, even if
+    the program has a ticket: to use a ticket needs SPNEGO, which the standard library lacks.
+    Without a token the requests contain the user name, which HDFS accepts unless it uses Kerberos.
     """
 
     def __init__(self, protocol: str, addresses: list[str], env: Mapping[str, str]) -> None:
@@ -54,7 +54,9 @@ class WebHdfs(FileStore):
 
     # --- requests ---
     def _send_to_active(self, method: str, path: str, operation: str, **options: str) -> Any:
-        """Send one operation to the active NameNode; return its JSON, or its redirect's address."""
+        """Send one operation to the active NameNode; return the JSON of the response, or the
+        address to which it redirects.
+        """
         with store_errors(path):  # which may not be UTF-8, as HDFS' names are
             query = urlencode({"op": operation, **self.identity, **options})
             target = f"{PREFIX}{quote(path)}?{query}"
@@ -170,7 +172,7 @@ def _connect(protocol: str, address: str) -> http.client.HTTPConnection:
 
 
 def _value_of_response(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
-    """Return the JSON of a NameNode's response, or raise its error."""
+    """Return the JSON of a NameNode's response, or raise the error that the response contains."""
     try:
         value = json.loads(body.decode("utf-8")) if body else {}
     except ValueError:
@@ -196,9 +198,9 @@ def _value_of_response(path: str, answer: http.client.HTTPResponse, body: bytes)
 
 
 def _encoded_token(path: str) -> str:
-    """Return the HDFS delegation token in WebHDFS's encoding, or "".
+    """Return the HDFS delegation token in the encoding of WebHDFS; "" if there is no token.
 
-    It is identifier, password, kind and service, in URL-safe base64.
+    The encoding is identifier, password, kind and service, in URL-safe base64.
     """
     try:
         given = Tokens({ENV_FILE: path}).tokens

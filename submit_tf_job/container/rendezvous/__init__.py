@@ -1,1 +1,3 @@
-"""When a job starts, is retried and is over: the state machine of the deciding task."""
+"""When a job starts, when it is retried and when it is over: the state machine of the deciding
+task.
+"""

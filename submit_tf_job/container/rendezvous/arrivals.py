@@ -1,4 +1,6 @@
-"""Which tasks are here: first messages, lost connections, and what a later deciding task learns."""
+"""Which tasks are connected: first messages, lost connections, and what a new deciding task learns
+from the others.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ MOST_SIDECARS = 1000  # per role; their number comes from outside, and bounds me
 
 
 def serial(container: Any) -> tuple[int, ...]:
-    """Return the numbers that order the containers of one application:
-    `container_e1_17_0001_01_000005`.
+    """Return the numbers by which the containers of one application are ordered, taken from an id
+    such as `container_e1_17_0001_01_000005`.
     """
     first, *parts = foreign.text(container, 255).split("_")
     numbers = [part for part in parts[-2:] if part.isdecimal() and len(part) <= foreign.DIGITS]
@@ -32,7 +34,8 @@ def hello(
     peer: Any,
     ends: tuple[str, str] = ("", ""),
 ) -> tuple[Member | None, str]:
-    """Handle the hello message of a task; `ends` are the connection's addresses: its, and ours.
+    """Handle the hello message of a task; `ends` are the addresses of the connection: the task's,
+    and ours.
 
     Returns:
         The task, and the reply: "welcome", "end" (the job is over), "finished" (this task has
@@ -71,7 +74,9 @@ def hello(
 
 
 def _member_of(job: Rendezvous, role: Any, index: Any) -> Member | None:
-    """Return a task, None for an unknown one; create a sidecar that was added while the job ran."""
+    """Return a task; None for an unknown task. Create the task if it is a sidecar that was added
+    while the job ran.
+    """
     if not isinstance(role, str) or foreign.whole(index) is None:
         return None
     name = f"{role}-{index}"
@@ -87,7 +92,7 @@ def _member_of(job: Rendezvous, role: Any, index: Any) -> Member | None:
 def _refusal_of_hello(
     job: Rendezvous, now: float, m: Member, peer: Any, message: Mapping[str, Any]
 ) -> str:
-    """Return the reply to a task that cannot connect, "" if it can."""
+    """Return the reply to a task that may not connect; "" if it may."""
     other, container = m.process != message["process"], serial(message.get("container"))
     if job.retries and other and container and container < serial(m.container):
         return "finished"  # it was cut off or suspended, and YARN has started a later one
@@ -105,8 +110,8 @@ def _refusal_of_hello(
 
 
 def _refusal_of_predecessors(job: Rendezvous, now: float, message: Mapping[str, Any]) -> str:
-    """Learn from a hello about other containers of the deciding task; return "busy" if a later one
-    leads the job, else "".
+    """Learn from a hello about other containers of the deciding task. Return "busy" if a later
+    container leads the job, else "".
     """
     told = message.get("history")
     history = told if isinstance(told, dict) else {}
@@ -127,7 +132,9 @@ def _refusal_of_predecessors(job: Rendezvous, now: float, message: Mapping[str, 
 
 
 def _refusal_of_ended(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]) -> str:
-    """Return the reply to a task that does not keep its container; "" if it may connect."""
+    """Return the reply to a task that does not keep its container after its end and may not
+    connect; "" if it may connect.
+    """
     process, done = message["process"], message.get("state") == "done"
     if m.is_sidecar and m.state == states.FAILED and m.process == process and not done:
         job.set_state(m, states.ALIVE)  # it was cut off for longer than `grace`
@@ -147,7 +154,9 @@ def _refusal_of_ended(job: Rendezvous, now: float, m: Member, message: Mapping[s
 def _refusal_between_generations(
     job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]
 ) -> str:
-    """Return the reply to a task that starts again with the others; "" if it may connect."""
+    """Return the reply to a task that keeps its container for the next generation and may not
+    connect now; "" if it may connect.
+    """
     same, done = m.process == message["process"], message.get("state") == "done"
     if job.phase == states.ENDING and not job.graceful:
         if m.state in states.OUT:
@@ -164,8 +173,8 @@ def _refusal_between_generations(
 def _awaits_its_generation(
     job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]
 ) -> bool:
-    """Return whether a task must connect again later, when the next generation is called; count a
-    failure that its hello shows.
+    """Return whether a task must connect again later, when the next generation is called. If its
+    hello shows a failure, record it.
     """
     # while it was alone it has ended its command of this generation
     gave_up = message.get("gave_up") == job.generation
@@ -185,8 +194,8 @@ def _awaits_its_generation(
 
 
 def _count_replaced_process(job: Rendezvous, now: float, m: Member) -> bool:
-    """Count the former process of a restarted task as lost if it reported no end; return whether
-    the job ends.
+    """If a task's process was replaced and the former process reported no end, count that process
+    as lost. Return whether the job ends.
     """
     if m.state != states.LOST:
         return False
@@ -195,7 +204,9 @@ def _count_replaced_process(job: Rendezvous, now: float, m: Member) -> bool:
 
 
 def _end_training(job: Rendezvous, now: float) -> None:
-    """Continue where the former deciding task was lost after its command had succeeded."""
+    """Take over a job whose former deciding task was lost after its command had succeeded: its
+    training is over.
+    """
     if job.me.state in states.OUT:
         return
     job.event(now, f"{job.me.name} was lost after its command had ended with 0")
@@ -226,8 +237,8 @@ def _store_introduction(job: Rendezvous, now: float, m: Member, message: Mapping
 
 
 def _await_new_name(job: Rendezvous, m: Member) -> None:
-    """Wait for the name of a task's new container before the start, because DNS had the address of
-    the former one.
+    """Before the start, wait until DNS has the new address of a task's host name: it had the
+    address of the task's former container.
     """
     if job.phase == states.WAITING and job.barrier > 1 and not m.is_sidecar:
         job.unresolved.add(m.name)
@@ -236,7 +247,7 @@ def _await_new_name(job: Rendezvous, m: Member) -> None:
 def _store_place(
     job: Rendezvous, now: float, m: Member, message: Mapping[str, Any], ends: tuple[str, str]
 ) -> None:
-    """Store where a task is, and how long it took to come."""
+    """Store on which host a task is, and how long it took to connect."""
     m.origin, here = ends
     if here and (not job.me.address or states.is_loopback(job.me.address)):
         job.me.address = job.me.origin = here
@@ -251,8 +262,8 @@ def _store_place(
 
 
 def ignores_image(job: Rendezvous, now: float, m: Member, image: str) -> None:
-    """Record a task that runs as a plain process of its node, not in its image. One warning names
-    the first, unless the job spec has `image_policy: allow`.
+    """Record a task that runs as a plain process of its node instead of in its image. A single
+    warning names the first such task, unless the job spec has `image_policy: allow`.
     """
     if m.name in job.image_ignored or len(job.image_ignored) >= states.KEPT:
         return
@@ -263,7 +274,7 @@ def ignores_image(job: Rendezvous, now: float, m: Member, image: str) -> None:
 
 
 def _state_of(job: Rendezvous, m: Member, message: Mapping[str, Any]) -> str:
-    """Return the state of a task after its hello."""
+    """Return the state that a task has after its hello."""
     if job.is_missed(m) and job.phase != states.WAITING:
         return states.LEFT_OUT
     told, gave_up = message.get("state"), message.get("gave_up") == job.generation
@@ -289,9 +300,11 @@ def gone(
     """Handle the loss of a task's connection.
 
     Args:
-        closed: Whether its kernel closed the connection: mostly because its process has ended.
-        silent_s: How long it has been out of reach already; part of `grace`.
-        returns: Whether it announced that it makes another connection.
+        closed: Whether the kernel on the task's side closed the connection, usually because the
+            task's process has ended.
+        silent_s: For how many seconds the task has been out of reach already; they count as part of
+            `grace`.
+        returns: Whether the task announced that it makes another connection.
     """
     m.peer, m.closed, m.returns = None, closed and now >= job.trusted_at, returns
     if m.state in (*states.OUT, states.RESTARTING, states.LEFT_OUT):

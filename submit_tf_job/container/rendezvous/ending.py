@@ -14,7 +14,9 @@ LATE_S = 20.0  # a container that YARN started with the others has connected by 
 
 
 def leave_status(job: Rendezvous, m: Member) -> int:
-    """Return the exit status for a task that must end: 0 if YARN would start it again otherwise."""
+    """Return the exit status for a task that must end. It is 0 if YARN would start the task again
+    otherwise.
+    """
     if job.stays(m):
         return 0
     if m.state in (states.SUCCEEDED, states.FAILED) and m.status is not None:
@@ -25,7 +27,7 @@ def leave_status(job: Rendezvous, m: Member) -> int:
 
 # --- the end of the training ----------------------------------------------------------------------
 def check(job: Rendezvous, now: float) -> None:
-    """Begin the end of the job once the tasks that decide it have ended."""
+    """Begin the end of the job as soon as the tasks that decide it have ended."""
     if job.phase in (states.WAITING, states.RUNNING) and not _count_awaited_tasks(job):
         job.phase = states.FINISHING
         job.finish_deadline = now + job.info.task["finish_timeout_s"]
@@ -42,8 +44,8 @@ def _count_awaited_tasks(job: Rendezvous) -> int:
 
 
 def _count_open(job: Rendezvous, *role_kinds: str) -> int:
-    """Count the tasks of these kinds that have not ended, from the counts of states, without a loop
-    over tasks.
+    """Count the tasks of these kinds that have not ended, by adding the counts of states, without a
+    loop over all tasks.
     """
     roles = [r for r in job.info.counts if job.info.role_kind(r) in role_kinds]
     return sum(job.info.counts[r] - job.count(r, *HAVE_ENDED) for r in roles)
@@ -55,8 +57,8 @@ def _open_tasks(job: Rendezvous, role_kind: str) -> list[Member]:
 
 
 def finish(job: Rendezvous, now: float, read: float) -> bool:
-    """End the job once the other tasks have ended, or their time to end is over. Return whether a
-    task that had to end has not ended: this is recorded as a failure.
+    """End the job once the other tasks have ended, or the time for them to end is over. Return
+    whether a task that had to end has not ended, which is recorded as a failure.
     """
     waits = read < job.finish_deadline
     if waits and _count_open(job, contract.KIND_TRAINS, contract.KIND_EVALUATES):
@@ -90,7 +92,9 @@ _MEANS = {
 
 
 def _warn_of_copies(job: Rendezvous, now: float) -> None:
-    """Warn where no task that trains ever met another: each may have trained a copy."""
+    """Warn if no task that trains ever met another task: each may have trained a copy of the
+    model.
+    """
     trained = [m for m in job.cluster if m.role_kind == contract.KIND_TRAINS]
     if len(job.cluster) > 1 and all(m.met is False for m in trained):
         means = _MEANS.get(job.info.task["strategy"], "tf.distribute.MultiWorkerMirroredStrategy")
@@ -111,7 +115,9 @@ def _end_of_training(job: Rendezvous) -> str:
 
 
 def awaited(job: Rendezvous) -> dict[str, Any] | None:
-    """Return the tasks for which the end of the job waits, and until when, for the report."""
+    """Return, for the report, the tasks that must end before the job can end, and until when the
+    job waits for them.
+    """
     if job.phase != states.FINISHING:
         return None
     found = _open_tasks(job, contract.KIND_TRAINS) + _open_tasks(job, contract.KIND_EVALUATES)
@@ -142,8 +148,8 @@ def end(job: Rendezvous, now: float, verdict: str, why: str) -> None:
 
 
 def stop(job: Rendezvous, now: float, graceful: bool = False) -> None:
-    """End the job because the deciding task got SIGTERM, as YARN stops a job; in a `graceful` stop
-    it has time to save before.
+    """End the job because the deciding task got SIGTERM, as when YARN stops a job. In a `graceful`
+    stop the tasks first have time to save.
     """
     if job.phase != states.ENDING:
         job.graceful = graceful
@@ -152,7 +158,9 @@ def stop(job: Rendezvous, now: float, graceful: bool = False) -> None:
 
 
 def end_of_missing(job: Rendezvous, now: float, m: Member, text: str) -> None:
-    """End the job as failed because tasks have not arrived in time; `m` is the first of them."""
+    """End the job as failed because tasks have not arrived in time; `m` is the first of these
+    tasks.
+    """
     job.first = job.record(m, now, "peers-missing", text)
     job.exit = contract.EXIT_PEERS_MISSING
     end(job, now, states.FAILED, text)
@@ -162,7 +170,8 @@ def awaits_latecomers(job: Rendezvous, now: float) -> bool:
     """Return whether a task that has not connected yet must still be informed of the job's end.
 
     A late task would wait for the deciding task until its deadline. Hadoop 3.1 and 3.2 end the
-    service only when every container has ended, and each version only when the witness has.
+    service only when every container has ended; every version ends it only when the witness has
+    ended.
     """
     if now < job.late_until and any(m.state == states.ABSENT for m in job.members.values()):
         return True
@@ -171,9 +180,10 @@ def awaits_latecomers(job: Rendezvous, now: float) -> bool:
 
 
 def saves(m: Member) -> bool:
-    """Return whether a task is asked to save in a graceful stop.
+    """Return whether a task is asked to save and end in a graceful stop.
 
-    Parameter servers and other servers run until YARN's stop: the others need them to save.
+    Parameter servers and other servers run until YARN stops them, because the other tasks need them
+    in order to save.
     """
     return m.role_kind in (contract.KIND_TRAINS, contract.KIND_EVALUATES)
 
@@ -181,7 +191,7 @@ def saves(m: Member) -> bool:
 def saving(job: Rendezvous, now: float) -> list[str]:
     """Return the other tasks that may still save in a graceful stop.
 
-    One whose connection went away may come back within `grace`.
+    A task whose connection was lost may come back within `grace`.
     """
     lost_before = now - job.info.task["grace_s"]
     return [

@@ -1,4 +1,6 @@
-"""Which task failed first, and what follows: a warning, a restart, a new generation, the end."""
+"""Which task failed first, and what follows from that: a warning, a restart, a new generation, or
+the end.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,7 @@ def lost_record(job: Rendezvous, m: Member) -> dict[str, Any]:
 
 
 def ended_alone(job: Rendezvous, m: Member) -> str:
-    """Return the message about a task that has ended its command after it had lost the
-    connection.
-    """
+    """Return the message about a task that lost the connection, and has then ended its command."""
     text = "%s ended its program: it had lost the connection to %s for longer than `grace`"
     return text % (m.name, job.me.name) + _stall_message(job)
 
@@ -54,9 +54,10 @@ def overdue(job: Rendezvous, now: float, read: float, m: Member) -> None:
 
 
 def _patience_s(job: Rendezvous, m: Member) -> float:
-    """Return how long a lost connection of a task may stay away.
+    """Return for how many seconds the deciding task waits for a task whose connection was lost.
 
-    When YARN stops a job, its tasks do not end at the same time; this is not a failure.
+    When YARN stops a job, its tasks do not end at the same moment; the first ends must not count as
+    failures.
     """
     grace_s: float = job.info.task["grace_s"]
     if m.stopping or not m.closed:
@@ -125,9 +126,11 @@ def stalled(job: Rendezvous, now: float, name: str, text: str) -> None:
 
 
 def fail_lost(job: Rendezvous, now: float, late: bool = False) -> None:
-    """Count lost tasks as failed once another failure is recorded: one of them may be the cause.
+    """Count lost tasks as failed after another failure was recorded, because a lost task may be the
+    cause.
 
-    A lost task that may connect again has time for that, and is counted only in a call with `late`.
+    A lost task that may still connect again gets time for that: it is counted only in a call with
+    `late`.
     """
     for m in list(job.away.values()):
         if m.state != states.LOST or not _can_end_job(job, m):
@@ -142,7 +145,7 @@ def fail_lost(job: Rendezvous, now: float, late: bool = False) -> None:
 
 # --- the first failure ----------------------------------------------------------------------------
 def name_cause(job: Rendezvous, now: float) -> None:
-    """Determine the first failure; start all tasks again, or end the job."""
+    """Determine the first failure; then start all tasks again, or end the job."""
     # a vanished task is the cause of other failures
     lost = [record for record in job.failures if record["status"] is None]
     first = min(lost or job.failures, key=lambda record: float(record["at"]))
@@ -163,9 +166,10 @@ def _keep_later(job: Rendezvous, records: list[dict[str, Any]]) -> None:
 
 # --- the next generation --------------------------------------------------------------------------
 def retried(job: Rendezvous, now: float, cause: Mapping[str, Any]) -> bool:
-    """Call the next generation, if `retries` covers the first failure.
+    """Call the next generation if `retries` covers the first failure; return whether it was called.
 
-    If YARN has ended tasks of an elastic role, and enough are left, it does not count as a retry.
+    If the failure is that YARN has ended tasks of an elastic role, and enough tasks are left, the
+    new generation does not count as a retry.
     """
     if not job.retries:
         return False
@@ -194,7 +198,9 @@ def retried(job: Rendezvous, now: float, cause: Mapping[str, Any]) -> bool:
 def _call_next(
     job: Rendezvous, now: float, cause: Mapping[str, Any], text: str, known: bool = True
 ) -> None:
-    """Call the next generation; `known` says whether the start of the present one is known."""
+    """Call the next generation; `known` tells whether it is known when the present generation
+    started.
+    """
     wall = job.info.wall
     began = wall + job.generation_started if known else None
     job.generations.end(cause, job.step, began, wall + now)
@@ -203,7 +209,9 @@ def _call_next(
 
 
 def grow(job: Rendezvous, now: float) -> None:
-    """Call the next generation for the elastic tasks that have come, if that is due."""
+    """If it is time for that, call the next generation, so that elastic tasks which have arrived
+    take part.
+    """
     came = start.awaiting_growth(job, now)
     if came:
         names = ", ".join(m.name for m in came[:5]) + (" and more" if len(came) > 5 else "")
@@ -212,8 +220,8 @@ def grow(job: Rendezvous, now: float) -> None:
 
 
 def succeed(job: Rendezvous, now: float, history: Mapping[str, Any]) -> None:
-    """Start a generation after the former deciding task was lost. The loss counts once in this
-    process.
+    """Start a generation after the former deciding task was lost. In this process, the loss is
+    counted once.
 
     Other tasks may remember more generations than the task that reported the loss first.
     """

@@ -1,7 +1,8 @@
-"""Which failure is followed by a new generation of the training, and what the former ones were.
+"""Which failures lead to a new generation of the training, and what happened in former generations.
 
 A generation is one run of all commands. Between two generations the tasks keep their containers:
-each bootstrap ends its command, and waits for the others again. No sockets and no clock.
+each bootstrap ends its command, and waits for the other tasks again. This module has no sockets and
+no clock.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ OWN_KINDS = (contract.REASON_OOM, contract.REASON_STALLED, *contract.RESIZED)
 
 
 class Generations:
-    """The ended generations of a job, and whether there is to be another one."""
+    """The generations of a job that have ended, and whether there will be another one."""
 
     def __init__(self, rule: Mapping[str, Any]) -> None:
         """Start without a former generation; `rule` is `retries` of the task description."""
@@ -37,25 +38,29 @@ class Generations:
 
     @property
     def resized(self) -> int:
-        """The number of generations that ended because an elastic role had more tasks, or fewer."""
+        """The number of generations that ended because the number of tasks of an elastic role
+        changed.
+        """
         own = [entry for entry in self._own if entry["reason"] in contract.RESIZED]
         return self._inherited_resized + len(own)
 
     @property
     def used(self) -> int:
-        """The number of generations that ended by a failure: the used retries."""
+        """The number of generations that ended with a failure, which is the number of used
+        retries.
+        """
         return self.count - self.resized
 
     @property
     def past(self) -> list[dict[str, Any]]:
-        """The last `KEPT` of the ended generations, numbered from 0."""
+        """The last `KEPT` of the ended generations; they are numbered from 0."""
         first = self._inherited_count
         own = [dict(entry, generation=first + i) for i, entry in enumerate(self._own)]
         return (self._inherited + own)[-KEPT:]
 
     def refusal(self, cause: Mapping[str, Any], step: float | None) -> str:
-        """Return why the tasks do not start again after a failure, "" if they do; `step` is the
-        last step that the job reported, None without one.
+        """Return why the tasks do not start again after a failure; "" if they do. `step` is the
+        last step that the job reported; None if it reported none.
         """
         if cause.get("reason") == contract.REASON_PREPARE:
             return "not retried: `prepare` failed, which runs once"
@@ -70,7 +75,9 @@ class Generations:
         return ""
 
     def used_up(self) -> str:
-        """Return why a failure that could be retried is not."""
+        """Return why a failure is not retried although `retries` covers it: all retries are
+        used.
+        """
         return f"not retried: no retries are left (`retries.max` is {self.most})"
 
     def covers(self, cause: Mapping[str, Any]) -> bool:
@@ -93,10 +100,11 @@ class Generations:
     def end(
         self, cause: Mapping[str, Any], step: float | None, began: float | None, ended: float
     ) -> None:
-        """Remember a generation that a failure has ended, after the job had reported `step`.
+        """Remember a generation that a failure has ended, and the last step that the job had
+        reported in it.
 
-        The times are in seconds of the epoch: the start of its commands, if that is known, and the
-        call of the next generation.
+        `began` and `ended` are seconds since 1970: when the generation's commands started, if that
+        is known, and when the next generation is called.
         """
         kept = ("task", "host", "container", "at", "status", "signal", "reason")
         self._own.append(
@@ -111,10 +119,10 @@ class Generations:
         )
 
     def left_out(self) -> str:
-        """Return a sentence if YARN no longer uses a node since the last loss; "" otherwise.
+        """Return a sentence if YARN no longer uses a node because of the last loss; "" otherwise.
 
-        YARN counts the failures of each component on each node; a container that was preempted or
-        stopped is not left out.
+        YARN counts the failures of each component on each node; but not the loss of a container
+        that was preempted or stopped.
         """
         role, host = _place_of_loss(self._own[-1])
         times = sum(_place_of_loss(entry) == (role, host) for entry in self.past)
@@ -124,8 +132,9 @@ class Generations:
         return text % (role, host, times)
 
     def learn(self, history: Mapping[str, Any]) -> None:
-        """Take over what a task remembers of earlier deciding tasks, if it is more: the number of
-        ended generations, how many of them ended without a failure, and the last ones.
+        """Take over what a task remembers from earlier deciding tasks, if that is more than is
+        known here: the number of ended generations, how many of them ended without a failure, and
+        the last ones.
         """
         count, resized = (foreign.whole(history.get(key)) or 0 for key in ("generation", "resized"))
         past = history.get("past")
@@ -138,7 +147,9 @@ class Generations:
 
 
 def _ended_generation(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an ended generation from another task's message: the fields that `end` writes."""
+    """Return an ended generation that another task's message describes, with the fields that `end`
+    writes.
+    """
     texts = ("task", "host", "container", "reason", "kind", "message", "last_line")
     found: dict[str, Any] = {key: foreign.text(entry.get(key), 300) for key in texts}
     wholes = ("generation", "status", "signal")
@@ -148,9 +159,11 @@ def _ended_generation(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kind_of(cause: Mapping[str, Any]) -> str:
-    """Return the word of `retries.on` for a failure; "" for the program's own.
+    """Return the word of `retries.on` that covers a failure; "" for a failure of the program
+    itself.
 
-    "grown" or "shrunk" if the generation ended without a failure, because an elastic role changed.
+    Return "grown" or "shrunk" if the generation ended without a failure, because the number of
+    tasks of an elastic role changed.
     """
     reason = str(cause.get("reason"))
     if reason in ("lost", contract.REASON_KILLED):
@@ -159,7 +172,9 @@ def kind_of(cause: Mapping[str, Any]) -> str:
 
 
 def _place_of_loss(entry: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the role and the host of a loss that YARN counts as a failure; ("", "") for others."""
+    """Return the role and the host of a lost container that YARN counts as a failure; ("", "") for
+    any other entry.
+    """
     if entry.get("kind") != contract.RETRY_LOST or entry.get("signal") == signal.SIGTERM:
         return "", ""
     return str(entry.get("task")).rpartition("-")[0], str(entry.get("host") or "")
@@ -168,6 +183,7 @@ def _place_of_loss(entry: Mapping[str, Any]) -> tuple[str, str]:
 def _failure_key(cause: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return a key that is equal for two occurrences of the same failure.
 
-    The task is left out: whose program fails first is a matter of chance.
+    The key does not contain the task: it is a matter of chance in which task the program fails
+    first.
     """
     return tuple(cause.get(key) for key in ("reason", "status", "signal"))

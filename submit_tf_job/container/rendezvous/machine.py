@@ -1,7 +1,7 @@
-"""The job's state machine in the deciding task: its events, and what others read of it.
+"""The job's state machine in the deciding task: its events, and what other modules read from it.
 
-No sockets and no clock: each method gets `now`, seconds of a monotonic clock. The event loop acts
-on changes of `phase` and `verdict`.
+This module has no sockets and no clock: each method gets `now`, seconds of a monotonic clock. The
+event loop acts on changes of `phase` and `verdict`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ PACE_S = 10.0  # no estimate before this
 
 
 class StateMachine(Rendezvous):
-    """The state machine: methods take events; the results are `phase`, `verdict`, `exit` and the
-    lists of the report.
+    """The state machine: its methods take events; the results are `phase`, `verdict`, `exit` and
+    the lists for the report.
     """
 
     def __init__(self, info: Info, now: float, tell: Callable[[str], None]) -> None:
@@ -91,7 +91,9 @@ class StateMachine(Rendezvous):
 
     # --- progress ---------------------------------------------------------------------------------
     def record_progress(self, now: float, m: Member, value: Any) -> None:
-        """Keep the progress of the deciding task, or else the latest of any task."""
+        """Keep the progress of the deciding task; as long as it reports none, the latest progress
+        of any task.
+        """
         clean = clean_progress(value)
         if clean:
             self.news.heard(now, m.name, clean["step"])
@@ -104,7 +106,9 @@ class StateMachine(Rendezvous):
             self._warn_of_metrics(now, m, clean)
 
     def _warn_of_metrics(self, now: float, m: Member, progress: Mapping[str, Any]) -> None:
-        """Warn of metrics that are not finite, since when, and for as long as they are not."""
+        """Warn of metrics that are not finite, with the time since when; remove the warning when
+        they are finite again.
+        """
         step, unit = progress.get("metrics_step", progress["step"]), progress.get("unit", "step")
         for name, value in progress["metrics"].items():
             about = f"{m.name} metric {name}"
@@ -117,7 +121,9 @@ class StateMachine(Rendezvous):
                 self.warn(now, f"{name} is {what}{since}", about)
 
     def _left_s(self, now: float, name: str, progress: Mapping[str, Any]) -> float | None:
-        """Estimate the remaining seconds from the pace since the first progress of this run."""
+        """Estimate the remaining seconds, from the speed since the first progress in this
+        generation.
+        """
         step, total, part = progress["step"], progress["total"], progress.get("part")
         if part is None and step is not None and total:
             part = step / total
@@ -131,7 +137,7 @@ class StateMachine(Rendezvous):
         return round((1 - part) * took / gone, 1) if gone > 0 and took >= PACE_S else None
 
     def training(self) -> list[str]:
-        """Return the tasks that train and run."""
+        """Return the tasks that train and whose commands run."""
         return [
             m.name
             for m in self.cluster
@@ -141,11 +147,11 @@ class StateMachine(Rendezvous):
 
     # --- time -------------------------------------------------------------------------------------
     def tick(self, now: float, read_until: float | None = None) -> None:
-        """Handle the deadlines that have passed; take in the elastic tasks that have come.
+        """Handle the deadlines that have passed, and include elastic tasks that have arrived.
 
         Args:
-            read_until: The time up to which all messages that have arrived were read; a deadline of
-                another task after it has not passed yet. None means now.
+            read_until: All messages that had arrived by this time have been read; so a deadline for
+                another task that is later than this time counts as not passed yet. None means now.
         """
         if self.phase == states.ENDING:
             return
@@ -167,7 +173,8 @@ class StateMachine(Rendezvous):
     def record_suspension(self, now: float, seconds: float) -> None:
         """Record that the deciding task was suspended.
 
-        The other tasks may have given it up in the meantime, and closed their connections.
+        The other tasks may have given the deciding task up in the meantime, and closed their
+        connections.
         """
         self.still_s += seconds
         self.trusted_at = now + self.info.task["grace_s"]
@@ -177,7 +184,9 @@ class StateMachine(Rendezvous):
         self.warn(now, text % (self.me.name, seconds))
 
     def exclude_suspension(self, now: float, seconds: float) -> None:
-        """Exclude the time in which the deciding task was suspended from its waits for others."""
+        """Exclude the time in which the deciding task was suspended from the waiting times for
+        other tasks.
+        """
         for m in self.away.values():
             m.since = min(now, m.since + seconds)
         self.wary_until = now + 2 * self.info.settle_s

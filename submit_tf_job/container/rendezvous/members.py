@@ -1,10 +1,11 @@
-"""The state of a job in its deciding task: its tasks, and what is known and decided of them.
+"""The state of a job in its deciding task: the job's tasks, and what is known and decided about
+them.
 
-The topics of the state machine are the other modules of this folder, functions over a
-`Rendezvous`: `arrivals` (who is here), `start` (when do the commands start, and with how many
-tasks), `failures` (who failed first, and do all start again), `ending` (when is the job over, and
-what ends with it). `machine` has the events. No sockets and no clock: every function gets
-`now`, seconds of a monotonic clock.
+The topics of the state machine are the other modules of this folder, functions over a `Rendezvous`:
+`arrivals` (which tasks are connected), `start` (when do the commands start, and with how many
+tasks), `failures` (which task failed first, and do all tasks start again), `ending` (when is the
+job over, and what ends with it). `machine` has the events. These modules have no sockets and no
+clock: every function gets `now`, seconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ KEPT = 20  # entries in the lists of a report
 
 
 def listed(names: list[str]) -> str:
-    """Join names for a sentence: the first twenty, and the number of the others."""
+    """Join names for a sentence: the first twenty names, and the number of the other names."""
     more = len(names) - KEPT
     return ", ".join(names[:KEPT]) + (f" and {more} more" if more > 0 else "")
 
@@ -71,7 +72,9 @@ class Rendezvous:
     """The state of the job."""
 
     def __init__(self, info: Info, now: float, tell: Callable[[str], None]) -> None:
-        """Start to wait at `now`, the start of the deciding bootstrap; `tell` gets each event."""
+        """Start to wait at `now`, the start of the deciding task's bootstrap; `tell` is called with
+        each event.
+        """
         task = info.task
         self.info, self.tell, self.started = info, tell, now
         self.verdict, self.exit = "", 0
@@ -160,7 +163,7 @@ class Rendezvous:
 
     # --- tasks ------------------------------------------------------------------------------------
     def set_state(self, m: Member, state: str, now: float = 0.0) -> None:
-        """Change a task's state, and update every count in constant time."""
+        """Change a task's state, and update all counts in constant time."""
         counts = self.counts[m.role]
         counts[m.state] -= 1
         counts[state] = counts.get(state, 0) + 1
@@ -174,7 +177,7 @@ class Rendezvous:
             self.away.pop(m.name, None)
 
     def count(self, role: str, *states: str) -> int:
-        """Return how many tasks of a role are in one of the states."""
+        """Return how many tasks of a role are in any of the given states."""
         counts = self.counts[role]
         return sum(counts.get(state, 0) for state in states)
 
@@ -183,15 +186,15 @@ class Rendezvous:
         return self.retries > 0 and not m.is_sidecar
 
     def is_elastic(self, m: Member) -> bool:
-        """Return whether a generation can do without this task."""
+        """Return whether a generation may run without this task."""
         return m.role in self.rules and m is not self.me
 
     def is_missed(self, m: Member) -> bool:
-        """Return whether the present generation does without this task."""
+        """Return whether the present generation runs without this task."""
         return m.state == LEFT_OUT and m.name not in self.rejoining
 
     def left_out(self) -> dict[str, list[int]]:
-        """Return the tasks that the present generation does without, by role."""
+        """Return, by role, the tasks without which the present generation runs."""
         return {
             role: [
                 index
@@ -219,7 +222,9 @@ class Rendezvous:
 
     @staticmethod
     def is_addressed(m: Member, mixed: bool) -> bool:
-        """Return whether the address that a task gave is the one that its connection came from."""
+        """Return whether the address that a task reported is also the source address of its
+        connection.
+        """
         return bool(m.address) and m.address == m.origin and not (mixed and is_loopback(m.address))
 
     # --- generations ------------------------------------------------------------------------------
@@ -235,12 +240,12 @@ class Rendezvous:
 
     @property
     def step(self) -> float | None:
-        """The last step that the job reported, None if it reported none."""
+        """The last step that the job reported; None if it reported none."""
         return (self.progress or {}).get("step")
 
     # --- what is told -----------------------------------------------------------------------------
     def event(self, now: float, text: str) -> None:
-        """Keep an event: the first fifty and the last fifty."""
+        """Keep an event; the first fifty events and the last fifty are kept."""
         self.tell(text)
         if len(self.events) >= 100:
             del self.events[50]
@@ -249,7 +254,8 @@ class Rendezvous:
     def warn(self, now: float, text: str, about: str = "") -> None:
         """Keep a warning that does not fail the job.
 
-        With `about` it takes the place of an earlier one about the same thing; "" takes that back.
+        With `about`, it replaces an earlier warning about the same subject; the text "" removes
+        that warning.
         """
         former = self.warned.pop(about, None)
         if former in self.warnings:
@@ -262,7 +268,7 @@ class Rendezvous:
             self.event(now, text)
 
     def warn_once(self, now: float, text: str) -> None:
-        """Keep a warning, unless the same text is kept already."""
+        """Keep a warning, unless a warning with the same text is kept already."""
         if text[:500] not in self.warnings:
             self.warn(now, text)
 

@@ -1,5 +1,5 @@
-"""When the commands start, with how many tasks, and in which order: all tasks must have come, and
-be reachable.
+"""When the commands start, with how many tasks, and in which order. Before a start, all tasks must
+have connected, and be reachable.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def await_all(job: Rendezvous, now: float) -> None:
 
 
 def begin(job: Rendezvous, now: float, read: float) -> None:
-    """Start `prepare` or the commands if every task has come; end the job if the start deadline has
-    passed.
+    """Start `prepare` or the commands if every task has connected; end the job if the start
+    deadline has passed.
     """
     if not _may_start(job, now):
         if read >= job.start_deadline:
@@ -55,10 +55,10 @@ def _may_start(job: Rendezvous, now: float) -> bool:
 
 
 def _awaits_witness(job: Rendezvous, now: float) -> bool:
-    """Return whether the start waits for the witness.
+    """Return whether the start has to wait for the witness.
 
-    Without it YARN never ends the job, and in a job of one task no other one remembers earlier
-    generations. Hadoop 3.1 and 3.2 continue without a witness that was lost.
+    Without the witness, YARN never ends the job, and in a job of one task no other task remembers
+    earlier generations. With Hadoop 3.1 and 3.2, the job continues without a witness that was lost.
     """
     witness = job.witness
     if witness is None or witness.state not in states.AWAITED:
@@ -68,11 +68,12 @@ def _awaits_witness(job: Rendezvous, now: float) -> bool:
 
 
 def unnamed(job: Rendezvous, now: float) -> list[str]:
-    """Return the connected tasks that cannot start until DNS has their names.
+    """Return the connected tasks for which the start waits until DNS has their names.
 
-    Programs get addresses, which are known from the connections. The name of a task is needed where
-    its connection came from another address than its own. The name of a task that YARN may start
-    again on another node is waited for; after `NAMES_S` its address is used.
+    Programs get addresses, which are known from the connections. But the name of a task is needed
+    if its connection came from an address that is not the task's own. The start also waits for the
+    name of a task that YARN may start again on another node; after `NAMES_S` the address of that
+    task is used instead.
     """
     if job.phase != states.WAITING or job.absent:
         return []
@@ -87,14 +88,16 @@ def unnamed(job: Rendezvous, now: float) -> list[str]:
 
 
 def _may_move(job: Rendezvous, m: Member) -> bool:
-    """Return whether a task may come back elsewhere while the programs of the others run."""
+    """Return whether a task may be started again on another node while the programs of the other
+    tasks run.
+    """
     serves = m.role_kind == contract.KIND_SERVES and job.is_elastic(m)
     return serves or job.info.roles[m.role]["max_restarts"] > 0
 
 
 def hosts(job: Rendezvous, found: Mapping[str, str]) -> dict[str, str]:
     """Return the addresses that programs get instead of names, the same for all tasks; `found` are
-    those that DNS returned.
+    the addresses that DNS returned.
     """
     mixed = job.has_mixed_addresses()
     told = {m.name: m.address for m in job.cluster if job.is_addressed(m, mixed)}
@@ -103,7 +106,7 @@ def hosts(job: Rendezvous, found: Mapping[str, str]) -> dict[str, str]:
 
 
 def ports(job: Rendezvous) -> dict[str, int]:
-    """Return the ports that tasks reserved because their own was in use."""
+    """Return the ports that tasks reserved because their own ports were in use."""
     return {
         m.name: m.port
         for m in job.members.values()
@@ -167,7 +170,9 @@ def prepared(job: Rendezvous, now: float) -> None:
 
 # --- the order of roles ---------------------------------------------------------------------------
 def released(job: Rendezvous, now: float) -> list[str]:
-    """Return the roles whose commands may start now, because those before them have run."""
+    """Return the roles whose commands may start now, because the roles that must come before them
+    (`after`) have run.
+    """
     if not job.held or job.failures or job.phase not in (states.RUNNING, states.FINISHING):
         return []
     after = {role: job.info.roles[role]["after"] for role in sorted(job.held)}
@@ -179,9 +184,10 @@ def released(job: Rendezvous, now: float) -> list[str]:
 
 
 def check_held(job: Rendezvous, now: float, read: float) -> None:
-    """End the job if a role's commands wait for tasks that never run theirs.
+    """End the job if the commands of a role wait for tasks that never run their own commands.
 
-    A sidecar may never come, and a server that has not begun has no other deadline.
+    A sidecar may never connect, and there is no other deadline for a server whose command has not
+    started.
     """
     timeout_s = job.info.task["start_timeout_s"]
     for role in sorted(job.held):
@@ -202,8 +208,8 @@ def _ends_by_itself(job: Rendezvous, role: str) -> bool:
 
 
 def _has_run(job: Rendezvous, role: str) -> bool:
-    """Return whether all tasks of a role have succeeded; for a role that need not end, whether all
-    of them run.
+    """Return whether all tasks of a role have succeeded; for a role that need not end, whether the
+    commands of all its tasks run.
     """
     wanted = sum(job.counts[role].values()) - job.count(role, states.LEFT_OUT)
     if _ends_by_itself(job, role):
@@ -217,12 +223,14 @@ def _has_run(job: Rendezvous, role: str) -> bool:
 # those that come while it trains wait for the next one, which is called for them after a while. A
 # job without elastic roles has no `rules`, and nothing here changes it.
 def here(job: Rendezvous, role: str) -> int:
-    """Count the tasks of a role that are connected and in this generation."""
+    """Count the tasks of a role that are connected and take part in this generation."""
     return job.count(role, states.ARRIVED, states.ALIVE)
 
 
 def _do_without(job: Rendezvous, now: float) -> None:
-    """Leave out the tasks that have not come, if the others suffice and have waited long enough."""
+    """Leave out the elastic tasks that have not connected, if the other tasks are enough and have
+    waited long enough.
+    """
     missing = [m for m in job.cluster if m.state in states.AWAITED]
     if not all(job.is_elastic(m) and m.peer is None for m in missing):
         return
@@ -257,7 +265,7 @@ def _tell_of_missing(job: Rendezvous, now: float) -> None:
 
 
 def _await_elastic(job: Rendezvous, now: float) -> None:
-    """Decide for which tasks the next generation waits, and how long."""
+    """Decide for which elastic tasks the next generation waits, and how long."""
     if not job.rules:
         return
     elastic = [m for m in job.cluster if job.is_elastic(m)]
@@ -278,8 +286,8 @@ def _await_elastic(job: Rendezvous, now: float) -> None:
 
 
 def awaiting_growth(job: Rendezvous, now: float) -> list[Member]:
-    """Return the elastic tasks that have joined since the last start; none before `grow_after` has
-    passed.
+    """Return the elastic tasks that have connected since the last start; none before `grow_after`
+    has passed.
     """
     if not job.rules or job.phase != states.RUNNING or job.failures:
         return []
@@ -291,8 +299,8 @@ def awaiting_growth(job: Rendezvous, now: float) -> list[Member]:
 
 
 def shrinks(job: Rendezvous, task: str) -> bool:
-    """Return whether all tasks start again without a task that YARN has ended; it counts as no
-    retry.
+    """Return whether all tasks start again without a task of an elastic role that YARN has ended.
+    This does not count as a retry.
     """
     m = job.members.get(task)
     if m is None or not job.is_elastic(m) or not m.stopping:
@@ -305,7 +313,7 @@ def shrinks(job: Rendezvous, task: str) -> bool:
 
 
 def goes_on_without(job: Rendezvous, m: Member, lost: bool) -> bool:
-    """Return whether the other tasks continue without a lost task of a role that serves.
+    """Return whether the other tasks continue without a lost task, because its role serves.
 
     ParameterServerStrategy gives the steps of a lost worker to the other workers, and uses the
     worker again when it is back.
