@@ -1,7 +1,7 @@
-"""Leave out of a cause's hint what the job has already.
+"""Leave out of a cause's hint what the job already does.
 
-What the job has stands in its posted service: in the description that its tasks read
-(`contract.TASK_FILE`), and in the variables of YARN's Docker runtime. The clauses of a hint are
+What the job already does is known from its posted service: from the description that its tasks read
+(`contract.TASK_FILE`), and from the variables of YARN's Docker runtime. The clauses of a hint are
 separated by `; `.
 """
 
@@ -23,12 +23,12 @@ _VARIABLE = re.compile(r"\b([A-Za-z_]{1,80})(?:=\S{1,80})? in `env`")
 
 @dataclass(frozen=True)
 class JobKeys:
-    """What a posted service tells of the keys of its job and of one role.
+    """The keys of a job and of one of its roles, as far as the posted service shows them.
 
     Attributes:
-        job: The description that the tasks read; {} if it is not known.
-        role: The role's part of it.
-        docker: The variables of the role's component, without the prefix of Docker's.
+        job: The task description, which the tasks read; {} if it is not known.
+        role: The role's part of the task description.
+        docker: The variables of the role's component, without the prefix of Docker's variables.
     """
 
     job: Mapping[str, Any] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class JobKeys:
         return object_of(self.job, "data")
 
     def downloaded_input(self, uri: str) -> str | None:
-        """Return the name of the input with `download: true` that a URI is in."""
+        """Return the name of the input with `download: true` to which a URI belongs."""
         inputs = object_of(self.data, "inputs")
         for name in inputs:
             given = object_of(inputs, name)
@@ -75,7 +75,7 @@ class JobKeys:
         return None
 
     def mount_of(self, path: str) -> str | None:
-        """Return the mode, `ro` or `rw`, of the mount that a path of the container is in."""
+        """Return the mode, `ro` or `rw`, of the mount that contains a path of the container."""
         for mount in self.docker.get("MOUNTS", "").split(","):
             _, _, rest = mount.partition(":")
             target, _, mode = rest.rpartition(":")
@@ -89,12 +89,12 @@ _Facts = Mapping[str, object]
 
 @dataclass(frozen=True)
 class KeyAdvice:
-    """What a hint may advise.
+    """One piece of advice in hints, which may not fit a job.
 
     Attributes:
-        words: The words of the clause by which it is recognised.
-        is_had: Returns whether the job has it, with the facts of the cause.
-        instead: What is told instead of the clause; "" to leave it out.
+        words: The words of the clause by which the advice is recognised.
+        is_had: Returns whether the job already does what is advised, given the facts of the cause.
+        instead: The text that replaces the clause; "" to leave the clause out.
     """
 
     words: str
@@ -169,17 +169,17 @@ ADVICE: tuple[KeyAdvice, ...] = (
 
 
 def advises(hint: str) -> bool:
-    """Return whether a hint names a key that the job may have already."""
+    """Return whether a hint advises a key that the job may already have."""
     return bool(_VARIABLE.search(hint)) or any(advice.words in hint for advice in ADVICE)
 
 
 def fitting(hint: str, keys: JobKeys, facts: _Facts) -> str:
-    """Return a hint without the clauses that advise what the job has.
+    """Return a hint without the clauses that advise what the job already does.
 
     Args:
         hint: The hint.
-        keys: What the job has.
-        facts: The facts of the cause, for the paths in them.
+        keys: The keys of the job.
+        facts: The facts of the cause, which contain paths.
     """
     if not keys.job:
         return hint
@@ -197,7 +197,7 @@ def within_queue(hint: str, asked_mib: int, most_mib: int, queue: str) -> str:
         hint: The hint.
         asked_mib: The memory that the container had.
         most_mib: The largest container of the queue.
-        queue: Its name.
+        queue: The queue's name.
     """
     found = _MORE_MEMORY.search(hint)
     wanted = int(found["wanted"]) * (1024 if found["unit"] == "Gi" else 1) if found else 0

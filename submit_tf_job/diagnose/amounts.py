@@ -13,7 +13,7 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
 def clause(text: str, value: object) -> str:
-    """Return a text with the value in place of `{}`; "" if the value is None or empty."""
+    """Return a text in which the value replaces `{}`; "" if the value is None or empty."""
     return text.format(value) if value else ""
 
 
@@ -37,7 +37,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def resource(amount: QueueResources, only: Iterable[str] | None = None) -> str:
-    """Format an amount of the resources that YARN counts, or of some of them."""
+    """Format an amount of the resources that YARN counts, or only of the resources in `only`."""
     if only is None:
         more = (name for name, value in amount.additional.items() if value)
         only = ("memory-mb", "vcores", *more)

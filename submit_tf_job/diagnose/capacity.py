@@ -1,4 +1,6 @@
-"""Find why no node can run the job's containers: labels, placement, GPUs, size, health, images."""
+"""Find why no node can run the job's containers: labels, placement, GPUs, size, health, or
+images.
+"""
 
 from __future__ import annotations
 
@@ -238,7 +240,7 @@ def _no_room(ask: PendingRequest, offers: list[QueueResources], situation: Situa
 
 
 def _queues_that_hold(situation: Situation, kinds: tuple[str, ...]) -> str:
-    """Return the queues that use most of the missing resources."""
+    """Return the queues whose jobs use most of the resources that are missing."""
     queues = situation.scheduler.queues
     used = [(q.path, q.partition().used or NO_RESOURCE) for q in queues if q.is_leaf]
     most = sorted(
@@ -326,7 +328,7 @@ _PLAIN = "containers are plain processes (DefaultContainerExecutor)"
 
 
 def ways_out(why: str = _PLAIN) -> str:
-    """Return the ways out of the problem that `why_no_images` has found."""
+    """Return the possible solutions of the problem that `why_no_images` has found."""
     own = "`image: none` runs the command as a plain process on purpose"
     # LinuxContainerExecutor refuses a container whose runtime is not allowed (seen on 3.4.2)
     spite = (
@@ -337,11 +339,11 @@ def ways_out(why: str = _PLAIN) -> str:
 
 
 def why_no_images(read: Callable[[str], str | None]) -> str:
-    """Return why a NodeManager runs no images; "" if it does, or if that is not known.
+    """Return why a NodeManager runs no images; "" if it does run them, or if that is not known.
 
     Args:
-        read: Returns a property of its configuration, with Hadoop's defaults; None for one that is
-            not known.
+        read: Returns a property of the NodeManager's configuration, with Hadoop's defaults; None
+            for a property that is not known.
     """
     executor = read(_EXECUTOR) or ""
     if executor.endswith(".DefaultContainerExecutor"):

@@ -1,4 +1,4 @@
-"""The causes of a job's wait or failure."""
+"""The causes for which a job waits or has failed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ class CauseEvidence:
     """The lines of an output that show a cause.
 
     Attributes:
-        task: The task whose output it is.
-        stream: `stderr`, `stdout`, or `output` for what the task's report has of either.
-        lines: The lines that show it, at most 12.
+        task: The task that wrote the output.
+        stream: `stderr`, `stdout`, or `output` for the lines of either that are in the task's
+            report.
+        lines: The lines that show the cause, at most 12.
     """
 
     task: str
@@ -35,30 +36,30 @@ class CauseEvidence:
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause of a job's wait or failure, with its fields in the order of `-o json`.
+    """One cause for which a job waits or has failed; the fields are in the order of `-o json`.
 
     Attributes:
-        code: An identifier for programs, such as `queue-full`; documented in
+        code: An identifier for programs, such as `queue-full`. It is documented in
             docs/troubleshooting.md, and its meaning never changes.
         sentence: What happened, with the cluster's own numbers.
         hint: The next step, or "".
         retryable: Whether the same job may succeed if it is submitted again, with nothing changed.
-        certain: Whether the evidence proves it; False for a guess, and where only the exit status
-            is known.
-        evidence: The lines that show it; None if it was not read from an output.
+        certain: Whether the evidence proves the cause; False for a guess, and if only the exit
+            status is known.
+        evidence: The lines that show the cause; None if it was not found in an output.
         task: The task that failed first, such as `worker-1`; None if no task failed.
-        host: The node it ran on.
-        container_id: Its container.
-        status: Its exit status; None if it has none.
-        meaning: What that status means, or "".
+        host: The node on which that task ran.
+        container_id: The container of that task.
+        status: The exit status of that task; None if it has none.
+        meaning: What the exit status means, or "".
         exception: The last line of the Python traceback, or "".
-        last_lines: The end of its stderr.
-        diagnostics: YARN's diagnostics of it, or "".
-        consequences: The tasks that ended because of it, in order of time.
+        last_lines: The end of the task's stderr.
+        diagnostics: YARN's diagnostics of the container, or "".
+        consequences: The tasks that ended because this task had failed, in order of time.
         facts: The numbers and names in the sentence.
         permanent: Whether the next try fails in the same way, although failures with this code are
             often temporary.
-        lost_peer: Whether its words may only tell that another task had failed.
+        lost_peer: Whether the task's message may only mean that another task had failed.
     """
 
     code: str
@@ -87,7 +88,7 @@ class Cause:
         object.__setattr__(self, "retryable", retryable)
 
     def _repr_html_(self) -> str:
-        """Return it for a notebook, as one block; texts of programs are escaped."""
+        """Return the cause for a notebook, as one block of HTML; texts of programs are escaped."""
         import html  # only here: its table of names is large
 
         where = " ".join(filter(None, (self.task, self.host and f"on {self.host}")))

@@ -1,6 +1,7 @@
-"""Determine the cause from the end of a task's program: its exit status, and its output.
+"""Determine the cause of a failure from the end of a task's program: its exit status and its
+output.
 
-The order of the evidence, and why it is that one: docs/internals/diagnosis.md.
+docs/internals/diagnosis.md explains the order in which evidence is used.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ class ProgramEnd:
     Attributes:
         task: The task.
         status: The exit status of its command, None if it is not known.
-        reason: The bootstrap's word for its end; "" if it is not known.
-        asked_mib: The memory of its container.
-        has_gpus: Whether its role asks for GPUs.
+        reason: The bootstrap's word for why the program ended; "" if it is not known.
+        asked_mib: The memory of the task's container in MiB.
+        has_gpus: Whether the task's role asks for GPUs.
     """
 
     task: str
@@ -62,14 +63,14 @@ class ProgramEnd:
 
     @property
     def signal(self) -> int:
-        """The signal that ended it; 0 if none did."""
+        """The signal that ended the program; 0 if no signal did."""
         if self.reason == contract.REASON_EXITED or not self.status:
             return 0
         return contract.signal_of_status(self.status)
 
     @property
     def by_status(self) -> Cause | None:
-        """The cause that follows from the exit status alone."""
+        """The cause that can be concluded from the exit status alone."""
         return by_status(self.task, self.status, self.asked_mib, self.reason)
 
 
@@ -78,8 +79,8 @@ class _Output:
     """The parsed output of a program.
 
     Attributes:
-        lines: Its lines, of all processes.
-        blocks: The exceptions in it, each with the lines of its process.
+        lines: The lines of all processes.
+        blocks: The exceptions in the output, each with the lines of the process that raised it.
     """
 
     lines: Sequence[OutputLine]
@@ -89,11 +90,11 @@ class _Output:
 
 
 def by_program(ending: ProgramEnd, streams: Mapping[str, str]) -> Cause | None:
-    """Return the cause that a program's output shows; None if it shows none.
+    """Return the cause that a program's output shows; None if the output shows no cause.
 
     Args:
-        ending: How it ended.
-        streams: The ends of its outputs by their names; those after stderr are read only if stderr
+        ending: How the program ended.
+        streams: The ends of the program's outputs by name; other outputs are used only if stderr
             does not show the cause.
     """
     guess: Cause | None = None
@@ -152,7 +153,9 @@ def _read_output(stream: str, text: str) -> _Output:
 
 
 def _bare_exceptions(lines: Sequence[OutputLine]) -> list[tuple[Block, Sequence[OutputLine]]]:
-    """Return the exception in the last lines that has no traceback, in a list; [] without one."""
+    """Return, in a list, the exception that the last lines show without a traceback; [] if there is
+    none.
+    """
     kept = [at for at, line in enumerate(lines) if line.text.strip() and not is_trailer(line)]
     for at in reversed(kept[-3:]):
         if raised := bare_exception(lines[at]):
@@ -178,7 +181,7 @@ _OF_CHILD = (
 
 
 def _below_launcher(ending: ProgramEnd, output: _Output) -> tuple[ProgramEnd, str]:
-    """Return the end and the rank of the process that a launcher names as the first to fail."""
+    """Return the end and the rank of the process that a launcher reports as the first to fail."""
     text = "\n".join(line.text for line in output.lines[-600:])
     for pattern in (_OF_TORCHRUN, *_OF_CHILD):
         if found := pattern.search(text):
@@ -191,8 +194,9 @@ def _below_launcher(ending: ProgramEnd, output: _Output) -> tuple[ProgramEnd, st
 
 
 def _usable_exceptions(output: _Output, rank: str) -> list[tuple[Block, Sequence[OutputLine]]]:
-    """Return the exceptions that may have ended the program: of the process that failed first, if a
-    launcher names it, without those of launchers.
+    """Return the exceptions that may have ended the program. If a launcher names the process that
+    failed first, these are only the exceptions of that process; the launcher's own exceptions are
+    left out.
     """
     found = [one for one in output.blocks if not one[0].is_ignored and one[0].root.name]
     if any(of_libhdfs(block.last.text) for block, _ in found):
@@ -214,8 +218,8 @@ def _usable_exceptions(output: _Output, rank: str) -> list[tuple[Block, Sequence
 def _ended_by(
     blocks: Sequence[tuple[Block, Sequence[OutputLine]]],
 ) -> tuple[Block, Sequence[OutputLine]] | None:
-    """Return the exception that ended the program, if one did: the first after which the program
-    did not continue, unless it is a consequence of another exception.
+    """Return the exception that ended the program, or None: the first exception after which the
+    program did not continue, unless it is a consequence of another exception.
     """
     alive = [
         one
@@ -253,8 +257,8 @@ def _is_survived(found: tuple[Block, Sequence[OutputLine]], later: Sequence[Bloc
 
 
 def _goes_on(lines: Sequence[OutputLine], block: Block, until: int) -> bool:
-    """Return whether the lines after an exception are lines that a program repeats while it
-    works.
+    """Return whether the lines after an exception are of the kind that a program writes repeatedly
+    while it works.
     """
     before = {
         _without_numbers(line.text) for line in lines[max(0, block.first - 200) : block.first]
@@ -283,7 +287,7 @@ def _without_numbers(text: str) -> str:
 
 
 def _is_consequence(block: Block) -> bool:
-    """Return whether an exception only tells that another process or thread had failed."""
+    """Return whether an exception only reports that another process or thread has failed."""
     text = "\n".join(raised.text for raised in block.chain)
     return bool(
         re.search(
@@ -308,7 +312,9 @@ def _words_after(
 
 
 def _is_ended_anyway(block: Block, after: LastWords) -> bool:
-    """Return whether an exception ended the program although the program wrote more lines."""
+    """Return whether an exception ended the program although the program wrote more lines after
+    it.
+    """
     if block.is_logged or block.is_caught:
         return after.level in ("info", "warning") or not after.words
     if after.level or after.is_of_tool or not after.words:
@@ -374,7 +380,7 @@ def _later_words(block: Block) -> str:
 
 
 def _failed_condition(lines: Sequence[OutputLine], words: str) -> str:
-    """Return the condition that a GPU's code asserted, which stands before the exception."""
+    """Return the condition that code on a GPU asserted; it is printed before the exception."""
     if "device-side assert" not in words:
         return ""
     texts = (line.text for line in reversed(lines[-_ASSERTIONS:]))
@@ -382,7 +388,9 @@ def _failed_condition(lines: Sequence[OutputLine], words: str) -> str:
 
 
 def _words_of_command(output: _Output, block: Block) -> str:
-    """Return the reason that a command told before the exception that tells only its status."""
+    """Return the reason that a command printed before an exception which contains only the
+    command's exit status.
+    """
     if block.root.short_name != "CalledProcessError":
         return ""
     words = last_words(_own_lines(output, block)[: block.first])
@@ -398,8 +406,8 @@ _WRAPPERS = frozenset(
 
 
 def _says_own_words(block: Block) -> bool:
-    """Return whether the user's program raised the exception with a sentence of its own; no
-    pattern reads such a sentence.
+    """Return whether the user's program raised the exception with a sentence of its own; patterns
+    are not applied to such a sentence.
     """
     root = block.root
     if not root.frames or root.short_name in ("OSError", "ImportError") or "." in root.name:
@@ -433,8 +441,8 @@ def _recognised_cause(ending: ProgramEnd, output: _Output, block: Block) -> Caus
 
 
 def _tells_of_peers(raised: Raised) -> bool:
-    """Return whether the message of an exception is about another task, and not only a line of
-    noise in it that other processes wrote.
+    """Return whether the message of an exception itself is about another task, and not only lines
+    that other processes wrote into it.
     """
     native = (
         r"tensorflow\.\S*(?:Unavailable|Aborted|Cancelled|Internal|DeadlineExceeded|Unknown)Error"
@@ -457,7 +465,9 @@ def _lines_around(output: _Output, block: Block) -> str:
 
 
 def _is_permanent(block: Block) -> bool:
-    """Return whether the next try meets the same exception: a fault of the program's text."""
+    """Return whether the next attempt will meet the same exception, because it is an error in the
+    program's text.
+    """
     root = block.root
     is_of_text = root.short_name in _OF_TEXT and "." not in root.name
     return is_of_text or bool(_OF_SETUP.search(root.text[:_LONGEST]))
@@ -556,7 +566,9 @@ def _with_more_facts(
 
 
 def _of_allocator(text: str) -> str:
-    """Return what the allocator of a GPU's memory can be told, by the framework's own words."""
+    """Return the end of a hint: the setting of the allocator of a GPU's memory that may help,
+    chosen by the framework's own message; "" if there is none.
+    """
     if text.startswith("tensorflow."):
         return "; TF_FORCE_GPU_ALLOW_GROWTH=true in `env`, where it shares the GPU"
     if "expandable_segments" in text:
@@ -606,8 +618,8 @@ def _wanted_mib(text: str) -> float:
 
 
 def _of_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block | None) -> Cause:
-    """Complete the cause of a failed connection with the host; a host that is not of this job gets
-    a cause of its own, `host-unreachable`.
+    """Add the host to the cause of a failed connection. If the host does not belong to this job,
+    the cause becomes `host-unreachable`.
     """
     told = ("name", "peer", "host", "asked", "hub", "end", "url", "to")
     host = next((str(cause.facts[key]) for key in told if cause.facts.get(key)), "")
@@ -645,8 +657,8 @@ def _of_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block | N
 
 
 def _without_command(found: Cause, ending: ProgramEnd, output: _Output) -> Cause:
-    """Return a command that the shell did not find as the cause, where a file is missing that this
-    command should have made.
+    """If a file is missing that a command should have made, and the shell did not find that
+    command, return this as the cause.
     """
     lacked = _NO_COMMAND.search("\n".join(line.text for line in output.lines))
     if lacked is None:
@@ -740,7 +752,9 @@ def _survived_words(blocks: Sequence[tuple[Block, Sequence[OutputLine]]]) -> str
 
 
 def _of_signal(ending: ProgramEnd, output: _Output) -> Cause | None:
-    """Return the cause of a program that a signal ended, where its output tells more than that."""
+    """Return the cause for a program that a signal ended, if the output tells more than the
+    signal.
+    """
     cause = ending.by_status
     if cause is None:
         return None
@@ -765,8 +779,8 @@ def _of_abort(
     blocks: Sequence[tuple[Block, Sequence[OutputLine]]],
     ended: tuple[Block, Sequence[OutputLine]] | None,
 ) -> Cause | None:
-    """Return the cause of a program that native code aborted: its own message, or the exception
-    right before it.
+    """Return the cause for a program that native code aborted: the message of that code, or the
+    exception directly before it.
     """
     words = last_words(output.lines, by_signal=bool(ending.signal))
     is_silent = ended is not None and words.words.startswith("terminate called")

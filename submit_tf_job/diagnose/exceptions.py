@@ -1,5 +1,5 @@
 """Read the exceptions in a program's output: Python's tracebacks in the forms that launchers,
-notebooks and libraries give them, and the last words of other languages.
+notebooks and libraries give them, and the messages with which programs in other languages end.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ class Frame:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is in a file of the user's, not of a library or of a launcher."""
+        """Whether the frame is in a file of the user, and not in a file of a library or a
+        launcher.
+        """
         made = self.file == "<string>" and re.match(r"__|raise_from$", self.function)
         return not _LIBRARY.search(self.file) and not made  # made: by dataclasses, six
 
@@ -101,9 +103,9 @@ class Raised:
     """One exception that a program's output shows.
 
     Attributes:
-        name: Its class with its module, as printed.
-        message: Its whole message.
-        frames: The calls that led to it, the outermost first.
+        name: The class with its module, as printed.
+        message: The whole message.
+        frames: The calls that led to the exception, the outermost first.
     """
 
     name: str
@@ -117,20 +119,21 @@ class Raised:
 
     @property
     def words(self) -> str:
-        """Its class and the most informative line of its message."""
+        """The class, and the most informative line of the message."""
         told = telling(self.message)
         name = self.name.removeprefix("__main__.")
         return without_workdir(f"{name}: {told}" if told else name)[:_LONGEST]
 
     @property
     def text(self) -> str:
-        """Its class and its whole message."""
+        """The class and the whole message."""
         return f"{self.name}: {self.message}" if self.message else self.name
 
     @property
     def own_text(self) -> str:
-        """Its class and message, for patterns. Only the first three lines, unless the first one
-        announces more: other processes may write between the lines.
+        """The class and the message, as the text for patterns. Only the first three lines of the
+        message are used, unless the first line announces more lines: other processes may write
+        between the lines.
         """
         lines = self.text.split("\n")
         return "\n".join(lines if _OPEN.search(self.message.split("\n")[0].strip()) else lines[:3])
@@ -138,19 +141,21 @@ class Raised:
 
 @dataclass(frozen=True)
 class Block:
-    """The output about one failure: an exception with those that led to it.
+    """The output about one failure: an exception together with the exceptions that led to it.
 
     Attributes:
         chain: The exceptions, the first cause first.
-        first: The index of its first line.
-        end: The index of the line behind it.
-        process: The process that wrote it, as a launcher names it.
-        is_logged: Whether a line of a log introduces it: the program had caught it.
-        is_ignored: Whether Python says that it ended nothing.
-        is_aside: Whether it ended a thread or a process beside the main one.
-        is_whole: Whether its first call is told to be the program's first: Hydra leaves others out.
-        is_python: Whether Python wrote it.
-        statuses: The exit statuses with which it ends a process; () for Python's 1.
+        first: The index of the first line.
+        end: The index of the line after the last line.
+        process: The process that wrote the block, as a launcher names it.
+        is_logged: Whether a line of a log introduces the exception: then the program had caught it.
+        is_ignored: Whether Python says that the exception was ignored, so that it ended nothing.
+        is_aside: Whether the exception ended a thread, or a process other than the main process.
+        is_whole: Whether the first call in it is known to be the first call of the program although
+            calls are missing: Hydra leaves some out.
+        is_python: Whether Python wrote the block.
+        statuses: The exit statuses with which such a failure ends a process; () for Python's status
+            1.
     """
 
     chain: tuple[Raised, ...]
@@ -176,7 +181,9 @@ class Block:
 
     @property
     def is_caught(self) -> bool:
-        """Whether its first call is not the program's first: the program caught it there."""
+        """Whether the first call in the traceback is not the first call of the program: then the
+        program caught the exception there.
+        """
         frames = self.last.frames
         return (
             bool(frames)
@@ -188,7 +195,9 @@ class Block:
 
     @property
     def place(self) -> str:
-        """The line of the user's own file that it came from, `train.py:12`, or ""."""
+        """The line of the user's own file that raised the exception, such as `train.py:12`, or
+        "".
+        """
         for raised in self.chain:
             own = [frame for frame in raised.frames if frame.is_own]
             if own:
@@ -197,8 +206,8 @@ class Block:
 
 
 def telling(message: str) -> str:
-    """Return the line of an exception's message that tells most: the first one, if it is not empty
-    and does not merely introduce the others.
+    """Return the most informative line of an exception's message: the first line, if it is not
+    empty and does more than introduce the other lines.
     """
     lines = message.split("\n")
     first = lines[0].strip()
@@ -250,7 +259,7 @@ _SAYS_NOTHING = (
 
 
 def blocks_of(lines: Sequence[OutputLine]) -> list[Block]:
-    """Return the exceptions that the lines of one process show, in order."""
+    """Return the exceptions that the lines of one process contain, in order."""
     found: list[Block] = []
     at = 0
     while at < len(lines):
@@ -264,7 +273,7 @@ def blocks_of(lines: Sequence[OutputLine]) -> list[Block]:
 
 
 def _with_introduction(lines: Sequence[OutputLine], block: Block) -> Block:
-    """Complete a block with the facts in the lines before it."""
+    """Add to a block the facts that the lines before it contain."""
     at = block.first - 1
     while at >= 0 and not lines[at].text.strip() and at >= block.first - 2:
         at -= 1
@@ -316,7 +325,9 @@ def _block_at(lines: Sequence[OutputLine], at: int) -> Block | None:
 
 
 def _next_of_chain(lines: Sequence[OutputLine], end: int) -> int:
-    """Return where the next exception of a chain begins; 0 if there is none."""
+    """Return the line at which the next exception of a chain begins; 0 if there is no next
+    exception.
+    """
     for at in range(end, min(end + _OPEN_LINES, len(lines))):
         words = lines[at].text.strip(" |│")
         if words in (_CAUSE, _CONTEXT):
@@ -330,11 +341,12 @@ def _next_of_chain(lines: Sequence[OutputLine], end: int) -> int:
 
 
 def _meant_first(chain: list[Raised]) -> list[Raised]:
-    """Put an exception first that a handler raised on purpose, if the one that it handled has no
-    message of its own.
+    """Move the exception that a handler raised on purpose to the first place, if the exception that
+    the handler caught has no message.
 
-    `except KeyError: raise ValueError("no such model")`: the exception that the handler raises has
-    the words. One that a handler raises by accident, as in a clean-up, is a consequence.
+    In `except KeyError: raise ValueError("no such model")`, the message is in the exception that
+    the handler raises. An exception that a handler raises by accident, as in a clean-up, is only a
+    consequence.
     """
     if len(chain) < 2 or chain[0].short_name not in _SILENT:
         return chain
@@ -355,7 +367,7 @@ _SILENT = frozenset(
 
 def _chain_at(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
     """Return the exceptions of a chain that begins at a line, the first cause first, and the index
-    of the line after them; None if no chain begins there.
+    of the line after the chain; None if no chain begins at that line.
     """
     text = lines[at].text
     if _BOX.match(text):
@@ -412,7 +424,7 @@ def _raised_with_message(
     indent: int = 0,
 ) -> tuple[list[Raised], int]:
     """Return the exception that starts at line `at`, with its whole message, and the index of the
-    line after it. If the message quotes another exception, that one comes first.
+    line after it. If the message quotes another exception, the quoted exception comes first.
     """
     is_of_script = at + 1 < len(lines) and lines[at + 1].text.startswith(_TORCH_SCRIPT)
     is_open = is_of_script or bool(_OPEN.search(words.strip()))
@@ -464,8 +476,8 @@ def _in_user_code(message: list[str]) -> list[Raised]:
 
 
 def _without_start(message: list[str]) -> list[Raised]:
-    """Return the exception of a task of Ray's or of TorchScript, whose traceback has no first line
-    of Python's.
+    """Return the exception of a Ray or TorchScript task, whose traceback lacks the first line that
+    Python prints.
     """
     frames: list[Frame] = []
     for number, line in enumerate(message[1:], 1):
@@ -479,7 +491,7 @@ def _without_start(message: list[str]) -> list[Raised]:
 
 
 def _of_syntax(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
-    """Return an error that has a place and no traceback, such as SyntaxError."""
+    """Return an error that has a place but no traceback, such as SyntaxError."""
     frames: list[Frame] = []
     for number in range(at, min(at + 6, len(lines))):
         text = lines[number].text
@@ -528,7 +540,7 @@ def _below_box(
 
 
 def _first_of_group(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
-    """Return the first exception of a group, and the group."""
+    """Return the first exception of an exception group, and the group."""
     inner: list[OutputLine] = []
     end = at
     while end < len(lines) and (found := _GUTTER.match(lines[end].text)):
@@ -547,7 +559,9 @@ def _first_of_group(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised],
 
 
 def _without_traceback(lines: Sequence[OutputLine]) -> list[Raised]:
-    """Return the first exception of a group, which was not raised and has no traceback."""
+    """Return the first exception of an exception group, if it was never raised and so has no
+    traceback.
+    """
     found = (bare_exception(line) for line in lines)
     return [next(one for one in found if one)] if any(map(bare_exception, lines)) else []
 
@@ -580,12 +594,13 @@ def _of_notebook(
 
 @dataclass(frozen=True)
 class _Language:
-    """How the run time of a programming language reports that a program failed.
+    """How the runtime of a programming language reports that a program failed.
 
     Attributes:
-        start: Its first line, with the groups `name`, `words`, `file` and `line`.
-        more: Lines that belong to it.
-        statuses: The exit statuses that follow it.
+        start: Pattern of the first line of the report, with the groups `name`, `words`, `file` and
+            `line`.
+        more: Pattern of further lines that belong to the report.
+        statuses: The exit statuses with which the process then ends.
     """
 
     start: re.Pattern[str]
@@ -653,7 +668,9 @@ _PLACE = re.compile(
 
 
 def _failure_of_other_language(lines: Sequence[OutputLine], at: int) -> Block | None:
-    """Return the failure that another language's run time has written from this line on."""
+    """Return the failure that begins at this line and was reported by the runtime of another
+    language.
+    """
     if lines[at].level and not lines[at].text.startswith("ERROR: LoadError"):
         return None
     for language in _LANGUAGES:
@@ -708,6 +725,6 @@ def bare_exception(line: OutputLine) -> Raised | None:
 
 
 def own_frames(block: Block) -> Iterator[Frame]:
-    """Yield the calls of a block that are in the user's files."""
+    """Yield the calls of a block that are in files of the user."""
     for raised in block.chain:
         yield from (frame for frame in raised.frames if frame.is_own)

@@ -1,5 +1,5 @@
-"""Determine why a job failed: one cause from all evidence, by pure functions; `operations/why.py`
-reads the evidence.
+"""Determine why a job failed: a single cause from all evidence, by pure functions.
+`operations/why.py` reads the evidence.
 
 A diagnosis explains a verdict and never changes it (`observation.verdict`).
 """
@@ -71,13 +71,14 @@ class FailureEvidence:
     Attributes:
         seen: The job's last status.
         suspect: The task that may be the cause.
-        ends: The ends of containers in the ApplicationMaster's log.
+        ends: How containers ended, from the ApplicationMaster's log.
         stderr: The end of the suspect's stderr.
-        stdout: The end of its stdout, if it was read.
-        sandbox: Whether the cluster is a sandbox, which may run plain processes on purpose.
+        stdout: The end of the suspect's stdout, if it was read.
+        sandbox: Whether the cluster is a sandbox, in which tasks may run as plain processes on
+            purpose.
         am_error: The last error in the ApplicationMaster's log.
-        missing: A task with a container that never reported, and the end of its stderr.
-        stopped: The ends of stderr of tasks that the job stopped, by task.
+        missing: A task that has a container and never reported, and the end of its stderr.
+        stopped: By task, the end of the stderr of tasks that the job stopped.
     """
 
     seen: JobStatus
@@ -100,12 +101,12 @@ class FailureEvidence:
 
     @property
     def others(self) -> tuple[Failure, ...]:
-        """The tasks that failed later, by the deciding task's report, in order of time."""
+        """The tasks that failed later, from the deciding task's report, in order of time."""
         return failed_tasks(self.seen)[1:]
 
     @property
     def end(self) -> ContainerEnd:
-        """The end of the suspect's container; without an id if it is not known."""
+        """How the suspect's container ended; without an id if that is not known."""
         mine = [end for end in self.ends if end.container_id == self.suspect.container_id]
         return mine[-1] if mine else ContainerEnd("", "", None)
 
@@ -132,15 +133,16 @@ def failed_tasks(seen: JobStatus) -> tuple[Failure, ...]:
 
 
 def evidence_of(seen: JobStatus, *, sandbox: bool = False) -> FailureEvidence:
-    """Return the evidence of a job's last status; with other sources, further fields are known."""
+    """Return the evidence in a job's last status; other sources add further fields later."""
     return FailureEvidence(seen, next(iter(failed_tasks(seen)), _NONE), sandbox=sandbox)
 
 
 def with_am_log(clues: FailureEvidence, log: str) -> FailureEvidence:
-    """Return the evidence, completed from the ApplicationMaster's log.
+    """Return the evidence, completed with what the ApplicationMaster's log tells.
 
-    If the report and the log name different tasks, the report's one counts, unless that task never
-    reported. The log's one counts if the report names none because the job was stopped.
+    If the report and the log name different tasks, the task in the report counts, unless that task
+    never reported. The task in the log counts if the report names no task because the job was
+    stopped.
     """
     clues = replace(clues, ends=container_ends(log), am_error=last_error(log))
     found = _failed_container(clues, deciding_role(log)) or _silent_success(clues)
@@ -157,7 +159,7 @@ def _failed_container(clues: FailureEvidence, decides: str | None) -> Failure | 
 
     Args:
         clues: The evidence. If the report lists missing tasks, one of them is the cause.
-        decides: The role whose end was the end of the job.
+        decides: The role whose end also ended the job.
     """
     failed, report = [end for end in clues.ends if end.failed], clues.seen.report
     if report is not None and report.missing:
@@ -213,13 +215,13 @@ def conclude(clues: FailureEvidence) -> Cause | None:
 
 
 def is_of_peers(cause: Cause) -> bool:
-    """Return whether a task tells only that it had lost or awaited another one."""
+    """Return whether a cause only means that a task has lost, or waited for, another task."""
     return cause.code in OF_PEERS or cause.lost_peer
 
 
 def _after_success(clues: FailureEvidence, cause: Cause) -> Cause | None:
-    """Return the cause if a task failed because it lost its connection to a task that had succeeded
-    before: that one trained fewer steps.
+    """If a task failed because it lost its connection to a task that had already succeeded, return
+    this as the cause: the other task trained fewer steps.
     """
     report, task = clues.seen.report, clues.suspect.task
     if report is None or cause.code == "rendezvous-failed":
@@ -242,7 +244,7 @@ def _after_success(clues: FailureEvidence, cause: Cause) -> Cause | None:
 
 def _seconds_before(clues: FailureEvidence, who: str) -> str:
     """Return how many seconds before the failure a task had finished, if the report's events show
-    it.
+    that.
     """
     report, failed_at = clues.seen.report, clues.suspect.at
     done = [event.at for event in report.events if event.text == f"{who} is done"] if report else []
@@ -272,8 +274,9 @@ def _told_for_all(clues: FailureEvidence, cause: Cause) -> Cause:
 
 
 def _by_its_last_line(suspect: Failure, stderr: str) -> Failure:
-    """Complete a task that only YARN reports with the status and the reason in its bootstrap's last
-    line, if there is one: the container's exit status does not tell which program set it.
+    """For a task of which only YARN tells the end, add the status and the reason from the last line
+    that its bootstrap wrote, if there is such a line: the container's exit status alone does not
+    tell which program set it.
     """
     said = outcome_line(stderr.encode("utf-8", "replace"))
     if said is None or suspect.reason or not suspect.task or said.task != suspect.task:
@@ -307,8 +310,8 @@ _PLAIN_LAUNCH = re.compile(r"^main : command provided 1$", re.MULTILINE)
 
 
 def _without_image(clues: FailureEvidence, cause: Cause) -> Cause:
-    """Return the ignored image as the cause if something from the image was missing; in a sandbox,
-    add it to the hint instead.
+    """If something was missing that the image has, and the node had ignored the image, return the
+    ignored image as the cause. In a sandbox, add it to the hint instead.
     """
     report = clues.seen.report
     is_named = report is not None and clues.suspect.task in report.image_ignored
@@ -363,7 +366,7 @@ def _cause_by_evidence(clues: FailureEvidence) -> Cause | None:
 
 
 def _ends_of_outputs(clues: FailureEvidence) -> dict[str, str]:
-    """Return the ends of a task's outputs: as they were read now, and as the report has them."""
+    """Return the ends of a task's outputs: as they were read now, and as they are in the report."""
     reported = "\n".join(clues.suspect.last_lines)
     if not clues.stderr and not clues.stdout:
         return {"stderr": reported}
@@ -371,8 +374,8 @@ def _ends_of_outputs(clues: FailureEvidence) -> dict[str, str]:
 
 
 def _from_outside(clues: FailureEvidence, cause: Cause) -> Cause:
-    """Complete the cause of a task that was ended from outside: with what may have ended it, and
-    with the other tasks of its node that ended the same way.
+    """Complete the cause for a task that was ended from outside, with what may have ended it, and
+    with the other tasks on its node that ended in the same way.
 
     YARN sets a negative status for a container that it ends itself. A dockerd that stops or
     restarts sends SIGTERM to its containers, and does not log it (seen with Docker 20.10).
@@ -430,8 +433,8 @@ def _false_success(clues: FailureEvidence) -> Cause | None:
 
 
 def _failure_of_other_task(clues: FailureEvidence) -> Cause | None:
-    """Return another task's failure as the cause, if the first task that ended had only lost its
-    peers.
+    """If the first task that ended had only lost its peers, return the failure of another task as
+    the cause.
     """
     for other in clues.others:
         if other.reason not in ("exited", "crashed", "killed", "lost"):
@@ -444,8 +447,9 @@ def _failure_of_other_task(clues: FailureEvidence) -> Cause | None:
 
 
 def tasks_stopped(clues: FailureEvidence, cause: Cause | None) -> tuple[ReportedTask, ...]:
-    """Return the tasks that the job stopped and whose stderr may tell why the first one to end had
-    lost its peer, the named one first: the culprit may still have been writing or closing.
+    """Return the tasks that the job stopped and whose stderr may tell why the first task to end had
+    lost its peer. The peer that is named comes first, because it may still have been writing or
+    closing when it was stopped.
     """
     report = clues.seen.report
     if report is None or cause is None or not is_of_peers(cause):
@@ -462,8 +466,8 @@ def tasks_stopped(clues: FailureEvidence, cause: Cause | None) -> tuple[Reported
 
 
 def _of_stopped(clues: FailureEvidence) -> Cause | None:
-    """Return the exception at the end of a stopped task's stderr; only a guess, because the task
-    was stopped before it had ended.
+    """Return the exception at the end of a stopped task's stderr. It is only a guess, because the
+    task was stopped before it had ended.
     """
     for task, stderr in clues.stopped.items():
         gpus = _has_gpus(clues.seen, task)
@@ -511,7 +515,7 @@ def _with_details(clues: FailureEvidence, cause: Cause) -> Cause:
 
 
 def _last_lines(clues: FailureEvidence, cause: Cause) -> tuple[str, ...]:
-    """Return the last lines of the output that shows the cause, up to the lines of the cause; if
+    """Return the last lines of the output that shows the cause, up to the lines of the cause. If
     the bootstrap failed, its own lines are included.
     """
     outputs = _ends_of_outputs(clues)
@@ -529,8 +533,8 @@ def _last_lines(clues: FailureEvidence, cause: Cause) -> tuple[str, ...]:
 
 
 def _end_of_evidence(lines: Sequence[str], told: Sequence[str]) -> int:
-    """Return the number of lines up to the end of the text by which the cause is known; the number
-    of all lines if that text is near the end.
+    """Return the number of lines up to the end of the text that shows the cause; if that text is
+    near the end, the number of all lines.
     """
     last = told[-1] if told else ""
     found = [at for at, line in enumerate(lines) if last and without_workdir(line).endswith(last)]
@@ -538,8 +542,8 @@ def _end_of_evidence(lines: Sequence[str], told: Sequence[str]) -> int:
 
 
 def _shown_diagnostics(text: str) -> str:
-    """Return the NodeManager's diagnostics without the files quoted in them and the list of
-    processes.
+    """Return the NodeManager's diagnostics without the quoted files and the list of processes that
+    they contain.
     """
     kept: list[str] = []
     for line in text.splitlines():
@@ -553,7 +557,7 @@ def _shown_diagnostics(text: str) -> str:
 
 
 def _later_failures(clues: FailureEvidence) -> tuple[Consequence, ...]:
-    """Return the tasks that ended after the cause."""
+    """Return the tasks that ended after the task that failed first."""
     root = clues.suspect
     if clues.seen.report is None:
         later = [end for end in clues.ends if end.failed and end.container_id != root.container_id]
@@ -575,7 +579,7 @@ def _later_failure(other: Failure, root: Failure) -> Consequence:
 
 
 def _asked_mib(seen: JobStatus, task: str, end: ContainerEnd) -> int | None:
-    """Return the memory granted to the task's container."""
+    """Return the memory granted to the task's container, in MiB."""
     if end.memory_mib:
         return end.memory_mib
     for component in items(seen.service.raw if seen.service else None, "components"):
@@ -585,7 +589,9 @@ def _asked_mib(seen: JobStatus, task: str, end: ContainerEnd) -> int | None:
 
 
 def _has_gpus(seen: JobStatus, task: str) -> bool:
-    """Return whether the task has GPUs, by its report, or by what its role asks for."""
+    """Return whether the task has GPUs, according to its report, or because its role asks for
+    them.
+    """
     if any(one.gpus for one in seen.report.tasks if one.task == task) if seen.report else False:
         return True
     for component in items(seen.service.raw if seen.service else None, "components"):

@@ -1,8 +1,9 @@
-"""Check whether a job fits into a cluster, before it is posted: each container, and all at once.
+"""Check, before a job is posted, whether it fits into a cluster: each container alone, and all
+containers at the same time.
 
-A job starts when all its tasks but the sidecars have a container, so these and the
-ApplicationMaster are needed at the same time. Only what is impossible for certain is `never`;
-every comparison leaves out what a client cannot know, in the job's favour:
+A job starts when all its tasks except the sidecars have a container, so these containers and the
+ApplicationMaster's are needed at the same time. `never` is reported only for what is certainly
+impossible. If a client cannot know something, the comparison assumes what favours the job:
 
 - YARN rounds containers up, and the size of the ApplicationMaster is a setting of the cluster; it
   counts as `_MASTER_MIB`.
@@ -43,8 +44,8 @@ class Obstacle(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The tasks of one role, with the amounts of one task. `gpus` is 0 if no node reports its kind
-    of GPU (`resource`).
+    """The tasks of one role, with the amounts for one task. `gpus` is 0 if no node reports this
+    kind of GPU (`resource`).
     """
 
     role: Role
@@ -59,7 +60,7 @@ class _Scope(NamedTuple):
     """Tasks, and the nodes on which they may run.
 
     Attributes:
-        master_mib: Memory that the ApplicationMaster takes of the same nodes.
+        master_mib: Memory that the ApplicationMaster takes on the same nodes.
         who: The nodes, as the subject of a sentence with its verb.
         when: Which state of the nodes is compared, as the end of a sentence.
     """
@@ -73,7 +74,7 @@ class _Scope(NamedTuple):
 
 def may_not_fit(job: Job) -> bool:
     """Return whether a job needs to be compared with the cluster: it has several tasks, or a node
-    label. One container is compared with the largest one by `check_largest`.
+    label. A single container is compared with the largest container by `check_largest`.
     """
     groups = _groups_of_job(job)
     return sum(group.tasks for group in groups) > 1 or any(map(_node_label, job.roles.values()))
@@ -82,12 +83,12 @@ def may_not_fit(job: Job) -> bool:
 def fits_never(
     job: Job, gpu_resource: str, nodes: Sequence[Node], scheduler: Scheduler | None
 ) -> tuple[Obstacle, ...]:
-    """Return why a job can never have all its containers at once, even after all other jobs have
-    ended.
+    """Return why a job can never have all its containers at the same time, even after all other
+    jobs have ended.
 
     Args:
         job: The job.
-        gpu_resource: YARN's name for a GPU, where a role says no other.
+        gpu_resource: YARN's name for a GPU, if a role states no other name.
         nodes: The NodeManagers in every state.
         scheduler: The scheduler; None if it could not be read.
     """
@@ -109,8 +110,8 @@ def fits_never(
 def fits_not_now(
     job: Job, gpu_resource: str, nodes: Sequence[Node], scheduler: Scheduler | None
 ) -> str:
-    """Return why a job cannot have all its containers now, and waits; "" if nothing is known to be
-    in its way. The arguments are those of `fits_never`.
+    """Return why a job cannot have all its containers now, so that it will wait; "" if no obstacle
+    is known. The arguments are those of `fits_never`.
     """
     groups = _groups_of_job(job, gpu_resource)
     running = [node for node in nodes if node.state == "RUNNING"]
@@ -140,7 +141,7 @@ def _groups_of_job(job: Job, gpu_resource: str = "") -> tuple[_Group, ...]:
 def _comparable_groups(
     groups: tuple[_Group, ...], rooms: Sequence[QueueResources]
 ) -> tuple[_Group, ...]:
-    """Leave out a kind of GPU that no node reports; Hadoop 3.1.0 reports no GPUs at all."""
+    """Leave out kinds of GPUs that no node reports; Hadoop 3.1.0 reports no GPUs at all."""
     known = {name for room in rooms for name, amount in room.additional.items() if amount}
     return tuple(group if group.resource in known else group._replace(gpus=0) for group in groups)
 
@@ -150,7 +151,9 @@ def _node_label(role: Role) -> str:
 
 
 def _of_labels(job: Job, nodes: Sequence[Node]) -> Iterator[Obstacle]:
-    """Yield the roles whose label no node has, sidecars too: none of their tasks can ever start."""
+    """Yield the roles whose label no node has, including sidecars: no task of these roles can ever
+    start.
+    """
     known = sorted({label for node in nodes for label in node.labels})
     for role in job.roles.values() if nodes else ():
         label = _node_label(role)
@@ -169,8 +172,8 @@ def _of_labels(job: Job, nodes: Sequence[Node]) -> Iterator[Obstacle]:
 def _of_nodes(
     groups: tuple[_Group, ...], nodes: Sequence[tuple[Node, QueueResources]], when: str
 ) -> Iterator[Obstacle]:
-    """Yield the first obstacle for all tasks on all nodes; then, per node label, for the tasks with
-    that label.
+    """Yield the first obstacle for all tasks on all nodes; then, for each node label, the first
+    obstacle for the tasks with that label.
     """
     for label in ("", *dict.fromkeys(group.label for group in groups if group.label)):
         rooms = tuple(room for node, room in nodes if not label or label in node.labels)
@@ -211,10 +214,11 @@ def _gpu_obstacle(scope: _Scope) -> Obstacle | None:
 
 
 def _packing_obstacle(scope: _Scope) -> Obstacle | None:
-    """Return an obstacle if more tasks of at least some size exist than nodes can hold.
+    """Return an obstacle if there are more tasks of at least some size than the nodes can hold.
 
-    A node of M MiB holds at most M // s containers of s MiB or more, and likewise of GPUs, however
-    they are distributed. So the sum over all nodes bounds the number of tasks of that size.
+    However containers are distributed, a node with M MiB holds at most M // s containers of s MiB
+    or more; the same is true for GPUs. So the sum over all nodes is an upper bound for the number
+    of tasks of that size.
     """
     sizes = sorted({group.mib for group in scope.groups}, reverse=True)
     counts = sorted({(group.gpus, group.resource) for group in scope.groups}, reverse=True)
@@ -266,10 +270,10 @@ def _of_queue(
     nodes: Sequence[Node],
     scheduler: Scheduler | None,
 ) -> Iterator[Obstacle]:
-    """Yield the queue whose maximum the job exceeds.
+    """Yield an obstacle if the job exceeds the maximum of its queue.
 
-    Only for a queue that the job names, as another one may be chosen by the cluster, and without
-    node labels, which have maxima of their own.
+    This is checked only for a queue that the job names, because otherwise the cluster may choose
+    another queue; and only without node labels, for which there are separate maxima.
     """
     queue = scheduler.find(job.queue) if scheduler and job.queue else None
     if not scheduler or queue is None or not queue.is_leaf or any(n.labels for n in nodes):
@@ -287,11 +291,12 @@ def _of_queue(
 
 
 def _exceeds_limit(asked: QueueResources, limit: QueueResources, *, strict: bool) -> bool:
-    """Return whether a queue can never have the amount.
+    """Return whether a queue can never have this amount.
 
     FairScheduler compares each resource (`FSQueue.fitsInMaxShare`). CapacityScheduler compares the
     larger shares only (`RegularContainerAllocator.checkHeadroom`), so a queue may exceed the
-    maximum of one resource while it has room in another: impossible is what exceeds all.
+    maximum of one resource while it has room in another. Only an amount that exceeds the maximum of
+    every resource is impossible.
     """
     names = [name for name in ("memory-mb", "vcores", *limit.additional) if limit.amount(name) > 0]
     more = [asked.amount(name) > limit.amount(name) for name in names]
@@ -301,7 +306,7 @@ def _exceeds_limit(asked: QueueResources, limit: QueueResources, *, strict: bool
 def _of_room_of_queue(
     job: Job, groups: tuple[_Group, ...], scheduler: Scheduler | None
 ) -> Iterator[Obstacle]:
-    """Yield the queue that has no room for the job now."""
+    """Yield an obstacle if the queue has no room for the job now."""
     queue = scheduler.find(job.queue) if scheduler and job.queue else None
     if not scheduler or queue is None:
         return
@@ -346,7 +351,9 @@ def _each_gpus(group: _Group) -> str:
 
 
 def _of_kind(number: int, group: _Group) -> str:
-    """Return GPUs in words, or by YARN's name for them if the role states one."""
+    """Return a number of GPUs in words; if the role states a kind of GPU, with YARN's name for
+    it.
+    """
     own = group.role.gpu_resource
     return f"{number} {own}" if own else plural(number, "GPU")
 
@@ -359,7 +366,8 @@ def _each_container(group: _Group) -> str:
 
 
 def check_largest(job: Job, site: Site, maximum: MaximumResources) -> None:
-    """Raise `Refused` if a container would be larger than the largest that the cluster allows.
+    """Raise `Refused` if a container would be larger than the largest container that the cluster
+    allows.
 
     YARN checks memory and cores. With too many GPUs it accepts the job, which then never gets
     containers, or its ApplicationMaster fails without naming the resource
@@ -399,8 +407,9 @@ def _amounts_above(
 
 
 def larger_than_queue(job: Job, site: Site, queue: Queue) -> tuple[Obstacle, ...]:
-    """Return each amount that is more than the largest container of a queue. YARN accepts such a
-    job, and refuses its request at every heartbeat (`maximum-allocation` of a queue).
+    """Return each amount that is larger than the largest container of a queue. YARN accepts such a
+    job, and then refuses the request for containers at every heartbeat (`maximum-allocation` of a
+    queue).
     """
     if queue.largest is None:
         return ()
@@ -416,8 +425,8 @@ def larger_than_queue(job: Job, site: Site, queue: Queue) -> tuple[Obstacle, ...
 
 
 def cut_by_queue(lifetime_s: int | None, queue: Queue) -> str:
-    """Return how a queue limits the life of a job that asks for this many seconds, or for no limit;
-    "" if it does not (CapacityScheduler.checkAndGetApplicationLifetime).
+    """Return how a queue limits the lifetime of a job that asks for this many seconds, or for no
+    limit; "" if the queue does not limit it (CapacityScheduler.checkAndGetApplicationLifetime).
     """
     most, default = queue.lifetime_max_s, queue.lifetime_default_s
     if lifetime_s and most and lifetime_s > most:

@@ -1,5 +1,5 @@
 """Whether a job would start now, and what it would wait for: pure functions of what the
-ResourceManager tells at one moment, by the rules of `fit` and `capacity`.
+ResourceManager reports at one moment, by the rules of `fit` and `capacity`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _MOST_STEPS, _MOST_SEARCHED = 20_000, 60  # of the search, and tasks that are se
 
 
 class _Asked(NamedTuple):
-    """A container that a job needs at once; `apart` if no two of its role may share a node."""
+    """A container that a job needs at the start; `apart` means that no two containers of its role
+    may share a node.
+    """
 
     role: str
     size: QueueResources
@@ -36,9 +38,9 @@ def start_of_job(job: Job, site: Site, state: ClusterState, user: str, step_mib:
     Args:
         job: The job.
         site: The cluster's facts.
-        state: What the ResourceManager tells.
-        user: Who would submit it.
-        step_mib: The amount of memory whose multiples YARN gives.
+        state: What the ResourceManager reports.
+        user: The user who would submit the job.
+        step_mib: The step of memory in MiB: YARN gives only multiples of this amount.
     """
     scheduler, gpu_resource = state.scheduler, site.gpu_resource
     queue = scheduler.find(job.queue or "default")
@@ -67,8 +69,8 @@ def start_of_job(job: Job, site: Site, state: ClusterState, user: str, step_mib:
 
 
 def _comparable_containers(asked: list[_Asked], state: ClusterState) -> tuple[list[_Asked], str]:
-    """Leave out devices of which no node reports any, as Hadoop 3.1.0 does of all (`fit`); return
-    their name, too.
+    """Leave out kinds of devices that no node reports (`fit`; Hadoop 3.1.0 reports no devices at
+    all); also return the name of such a kind.
     """
     known = {
         name for node in state.nodes for name, count in total_of(node).to_json().items() if count
@@ -138,7 +140,9 @@ def _refusal_of_queue(asked: Sequence[_Asked], queue: Queue, scheduler: Schedule
 
 
 def _missing_amount(asked: Sequence[_Asked], state: ClusterState) -> tuple[str, str] | None:
-    """Return what is missing in all, `3 GPUs on label a100`, and the label; None if nothing is."""
+    """Return the amount that is missing in the whole cluster, such as `3 GPUs on label a100`, and
+    the label; None if nothing is missing.
+    """
     for label in dict.fromkeys(one.label for one in asked):
         nodes = [node for node in state.serving if suits_label(node, label, state.exclusive)]
         free = sum((free_of(node) or NO_RESOURCE for node in nodes), NO_RESOURCE)
@@ -174,8 +178,8 @@ def _shortage_of_queue(
 
 
 def _start_that_waits(why: str, labels: set[str], state: ClusterState) -> JobStart:
-    """Return the start of a job that waits, with the time until enough may be free: the least
-    remaining lifetime of the jobs that hold what it waits for.
+    """Return the start of a job that waits, with the time until enough may be free: the shortest
+    remaining lifetime of the jobs that hold what this job waits for.
     """
     left = [
         limit.remaining_s
@@ -210,8 +214,8 @@ def _holds_some(app: AppReport, labels: set[str]) -> bool:
 
 
 def can_place(asked: Sequence[_Asked], state: ClusterState, *, with_cores: bool) -> bool | None:
-    """Return whether free nodes can hold all containers at once, in some distribution; None where a
-    bounded search does not tell.
+    """Return whether the free nodes can hold all containers at once, in some distribution; None if
+    the search, which is limited, does not tell.
     """
     free = [free_of(node) for node in state.serving]
     rooms = [_counted_amount(one, with_cores) for one in free if one is not None]
@@ -253,7 +257,9 @@ def _placed_greedily(
 
 
 class _PlacementSearch:
-    """Tries every distribution of containers over nodes, those of one role in the nodes' order."""
+    """Tries every distribution of containers over nodes; containers of one role are placed in the
+    order of the nodes.
+    """
 
     def __init__(
         self,
@@ -265,8 +271,8 @@ class _PlacementSearch:
         self._order, self._rooms, self._suits = order, list(rooms), suits
 
     def place(self, number: int, before: int) -> bool | None:
-        """Place the containers from a number on; `before` is the node of the one before, -1 for
-        the first of a role.
+        """Place the containers from a number on. `before` is the node of the previous container, -1
+        for the first container of a role.
         """
         if number == len(self._order):
             return True

@@ -1,4 +1,4 @@
-"""Find the sentence with which a program ended that raised no exception."""
+"""Find the sentence with which a program ended, if it raised no exception."""
 
 from __future__ import annotations
 
@@ -89,12 +89,13 @@ class LastWords:
 
     Attributes:
         words: The sentence; "" if there is none.
-        lines: The lines that it was taken from.
-        place: Script and line that it names, `run.sh:3`, or "".
-        level: `error`, `warning` or `info` of a line of a log; "".
+        lines: The lines from which the sentence was taken.
+        place: The script and line that the sentence names, such as `run.sh:3`, or "".
+        level: `error`, `warning` or `info` for a line of a log, else "".
         is_usage: Whether the program refused its arguments.
-        is_abort: Whether it is the message of native code that aborted.
-        is_of_tool: Whether a command's name stands before it, as in `cp: cannot stat 'x'`.
+        is_abort: Whether the sentence is the message of native code that aborted.
+        is_of_tool: Whether the name of a command precedes the sentence, as in `cp: cannot stat
+            'x'`.
     """
 
     words: str = ""
@@ -107,13 +108,15 @@ class LastWords:
 
     @property
     def is_reason(self) -> bool:
-        """Whether it tells of a failure."""
+        """Whether the sentence tells that something failed."""
         is_told = self.is_abort or self.is_of_tool or self.level == "error"
         return is_told or bool(_ERRORISH.search(self.words))
 
 
 def is_trailer(line: OutputLine) -> bool:
-    """Return whether a line follows the end of any program, and so does not show a reason."""
+    """Return whether a line may follow the end of any program, so that it does not show a
+    reason.
+    """
     return bool(_TRAILER.search(line.text))
 
 
@@ -123,7 +126,7 @@ def last_words(
     """Return the sentence that tells why a program ended.
 
     Args:
-        lines: Its output.
+        lines: The program's output.
         by_signal: Whether a signal ended it.
         after: Whether the lines are those after an exception.
     """
@@ -145,8 +148,8 @@ def last_words(
 
 
 def _without_boxes(lines: Sequence[OutputLine]) -> Sequence[OutputLine]:
-    """Return lines with the first paragraph alone of what mpirun writes between two dashed lines,
-    and without those that tell only that a process had ended, if there are others.
+    """Shorten what mpirun writes between two dashed lines to its first paragraph; if there are
+    other lines, also remove the lines that only tell that a process has ended.
     """
     found: list[OutputLine] = []
     boxes: list[OutputLine] = []
@@ -168,7 +171,7 @@ def _without_boxes(lines: Sequence[OutputLine]) -> Sequence[OutputLine]:
 
 
 def _without_matlab(lines: Sequence[OutputLine]) -> Sequence[OutputLine]:
-    """Return lines without the calls, each with its source, that MATLAB writes behind an error."""
+    """Remove the list of calls, each with its source line, that MATLAB prints after an error."""
     return [
         line
         for at, line in enumerate(lines)
@@ -190,7 +193,7 @@ def _make_last_words(
 
 
 def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
-    """Return the message of a command-line library that refuses arguments."""
+    """Return the message with which a command-line library refuses arguments."""
     for at, line in enumerate(lines):
         if _BOX_OF_ERROR.match(line.text):
             inside = [without_box(one.text) for one in lines[at + 1 : at + 6]]
@@ -222,8 +225,8 @@ def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
 
 
 def _of_abort(lines: Sequence[OutputLine]) -> LastWords:
-    """Return the message of native code before it aborts, or the place where the fault handler saw
-    a crash.
+    """Return the message that native code printed before it aborted, or the place at which the
+    fault handler saw a crash.
     """
     for at in range(len(lines) - 1, max(-1, len(lines) - 200), -1):
         text = lines[at].text
@@ -268,7 +271,7 @@ def _of_faulthandler(lines: Sequence[OutputLine]) -> str:
 
 
 def _last_sentence(lines: Sequence[OutputLine]) -> LastWords:
-    """Return the last line that carries a reason."""
+    """Return the last line that contains a reason."""
     end = [line for line in lines[-15:] if not line.is_bar]
     if not end:
         return LastWords()

@@ -1,5 +1,5 @@
-"""Read the output of a program: lines without what launchers, loggers and terminals put before
-them.
+"""Read the output of a program, and remove what launchers, loggers and terminals put before its
+lines.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class OutputLine:
     """A line of an output.
 
     Attributes:
-        number: Which line of the text, from 0.
-        text: Its words, without what precedes each line of its process.
-        process: The process that wrote it, as a launcher names it; "".
-        level: `info`, `warning` or `error` of a line of a log; "".
-        message: The words of a line of a log without logger, level and file.
+        number: The number of the line in the text, from 0.
+        text: The text of the line, without the prefix that each line of its process has.
+        process: The process that wrote the line, as a launcher names it, or "".
+        level: `info`, `warning` or `error` for a line of a log, else "".
+        message: The text of a line of a log, without logger, level and file.
     """
 
     number: int
@@ -66,24 +66,26 @@ class OutputLine:
 
     @property
     def is_bar(self) -> bool:
-        """Whether it is a state of a progress bar."""
+        """Whether the line is a state of a progress bar."""
         return is_bar(self.text)
 
 
 def without_workdir(text: str) -> str:
-    """Return a text with the paths of the task's working directory relative to it."""
+    """Return a text in which paths below the task's working directory are relative to it."""
     return _ABOVE_WORKDIR.sub("../", _WORKDIR.sub("", text))
 
 
 def without_box(line: str) -> str:
-    """Return what a line holds between the bars of a box that rich draws."""
+    """Return the text between the vertical bars of a line, if the library rich drew it as part of a
+    box.
+    """
     inside = re.sub(r"^\s*[│┃|] ?", "", line)
     before = inside.rstrip()
     return before[:-1].rstrip() if before.endswith(("│", "┃", "|")) else inside
 
 
 def read_lines(text: str) -> list[OutputLine]:
-    """Return the lines of an output, without colours, noise and what precedes every line."""
+    """Return the lines of an output, without colours, noise, and the prefixes of lines."""
     found: list[OutputLine] = []
     for number, written in enumerate(text.split("\n")):
         line = clean(written)
@@ -98,7 +100,9 @@ def read_lines(text: str) -> list[OutputLine]:
 
 
 def _lines_inside(line: str) -> Iterator[str]:
-    """Yield the lines that a JSON object holds, and a traceback that begins behind a bar."""
+    """Yield the lines that a JSON object contains, or a traceback that begins after a progress bar
+    in the same line.
+    """
     if line.startswith("{") and line.endswith("}") and len(line) < _JSON_LONGEST:
         try:
             held = json.loads(line)
@@ -173,7 +177,9 @@ def _read_line(number: int, text: str) -> OutputLine:
 
 
 def _is_record(text: str) -> bool:
-    """Return whether a line without a time is one of a log, and not a sentence such as `Error: x`."""  # noqa: E501
+    """Return whether a line without a time is a line of a log, and not a sentence such as `Error:
+    x`.
+    """
     return bool(
         re.match(
             r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)(?::[\w.]*:| *[|\]]| - |: | \[\d+[/-]\d+ )"
@@ -184,7 +190,7 @@ def _is_record(text: str) -> bool:
 
 
 def _without_prefixes(lines: list[OutputLine]) -> list[OutputLine]:
-    """Return the lines without what a pipe wrote before each line of a traceback."""
+    """Return the lines without the prefix that a pipe wrote before each line of a traceback."""
     done = list(lines)
     for at, line in enumerate(done):
         prefix, start, _ = line.text.partition(START)
@@ -205,5 +211,5 @@ def _without_prefixes(lines: list[OutputLine]) -> list[OutputLine]:
 
 
 def of_process(lines: Sequence[OutputLine], name: str) -> list[OutputLine]:
-    """Return the lines of one process."""
+    """Return only the lines that one process wrote."""
     return [line for line in lines if line.process == name]

@@ -1,4 +1,6 @@
-"""Determine the cause from what YARN, the bootstrap and the exit status say of a task's end."""
+"""Determine the cause from what YARN, the bootstrap and the exit status tell about the end of a
+task.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ _BY_YARN = {
 def by_yarn(end: ContainerEnd, asked_mib: int | None) -> Cause | None:
     """Return why YARN ended or lost a container.
 
-    Its exit status is then negative (ContainerExitStatus.java), or LOST (ContainerExecutor.java).
+    The container's exit status is then negative (ContainerExitStatus.java), or LOST
+    (ContainerExecutor.java).
     """
     if end.status == LOST:
         return Cause(
@@ -103,7 +106,9 @@ def _over_memory(end: ContainerEnd, asked_mib: int | None) -> Cause:
 def _more_addresses(
     end: ContainerEnd, asked_mib: int | None, said: re.Match[str] | None, need: float | None
 ) -> str:
-    """Return the ways out of a limit of addresses, which grows with a container's memory."""
+    """Return possible solutions for a limit of the address space, which is larger for a container
+    with more memory.
+    """
     limit = mib(said["limit"]) if said else None
     way = ""
     if need and limit and asked_mib:
@@ -117,13 +122,15 @@ def _more_addresses(
 
 
 def mib(amount: str) -> float | None:
-    """Return an amount as YARN writes it, such as `1.2 GB`, in MiB; None for anything else."""
+    """Return an amount that YARN has written, such as `1.2 GB`, in MiB; None for any other text."""
     number, _, unit = amount.partition(" ")
     return float(number) * _MIB[unit] if unit in _MIB else None
 
 
 def more_memory(task: str, asked_mib: int | None, used_mib: float | None = None) -> str:
-    """Return the hint with the key to change, its current value and a suggested one."""
+    """Return the hint to ask for more memory, with the key to change, its current value and a
+    suggested value.
+    """
     key = f"roles.{role_of(task)}.memory"
     if not asked_mib:
         return f"ask for more {key}, or make the batch or the model smaller"
@@ -180,7 +187,7 @@ _DOCKER_GONE = re.compile(
 
 
 def by_docker(end: ContainerEnd) -> Cause | None:
-    """Return the cause if Docker stopped during a container's run, from YARN's diagnostics."""
+    """Return the cause if Docker stopped while a container ran, from YARN's diagnostics."""
     if not _DOCKER_GONE.search(end.diagnostics):
         return None
     return Cause(
@@ -271,7 +278,7 @@ def by_missing_task(task: str, stderr: str) -> Cause | None:
 def by_bootstrap(task: str, reason: str, message: str, stderr: str) -> Cause | None:
     """Return the cause that the bootstrap reports; None if the program exited by itself.
 
-    The last lines of a task that had not finished may show what it waited for.
+    The last lines of a task that had not finished may show for what it waited.
     """
     if reason not in _BY_BOOTSTRAP:
         return None
@@ -318,7 +325,9 @@ _BY_STATUS = {
 def by_status(
     task: str, status: int | None, asked_mib: int | None, reason: str = ""
 ) -> Cause | None:
-    """Return the cause from the exit status, and the bootstrap's reason, if it is known."""
+    """Return the cause that the exit status shows, together with the bootstrap's reason if it is
+    known.
+    """
     if not status:
         return None
     meaning, ended = meaning_of(status, reason), f"ended with exit status {status}"

@@ -1,10 +1,11 @@
 """Patterns of failures of programs: TensorFlow, PyTorch, JAX, Python, HDFS, shells.
 
 The texts are from real runs (hadoop-facts.md#errors-of-a-task, tests/data/failures). More specific
-patterns precede general ones. `PROGRAM` reads one exception, as `Class: message` and a line `in`
-with the files of its calls; `LINES` reads the line with which a program without an exception ended
-(docs/internals/diagnosis.md). Other lines say nothing of the end: TensorFlow also logs harmless
-warnings, such as those about missing CUDA libraries on a machine without GPUs.
+patterns precede general ones. `PROGRAM` is applied to one exception, given as `Class: message` and
+a line `in` with the files of its calls. `LINES` is applied to the line with which a program ended
+without an exception (docs/internals/diagnosis.md). Other lines say nothing about the end:
+TensorFlow also logs harmless warnings, such as those about missing CUDA libraries on a machine
+without GPUs.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ class Pattern:
     """A known failure.
 
     Attributes:
-        code: Its code, documented in docs/troubleshooting.md.
-        regex: Matches its text, within lines; named groups may be used in the sentence and hint.
+        code: The code of the failure, documented in docs/troubleshooting.md.
+        regex: Matches the text of the failure, within lines; named groups may be used in the
+            sentence and hint.
         sentence: What happened; `{task}` and `{role}` are replaced.
         hint: The next step.
         when: Exit statuses to which the pattern is limited; () for any.
-        near: Matches the exceptions for which the lines around them are read, too; "" for none.
+        near: Matches exceptions for which the lines around the exception are read, too; "" for no
+            exception.
     """
 
     code: str
@@ -53,10 +56,11 @@ def recognise(
     """Return the cause for the first pattern that matches a text.
 
     Args:
-        text: The text; of one with more than 8,000 characters the first and last 4,000.
-        patterns: The most specific ones first.
+        text: The text. If it has more than 8,000 characters, only the first and the last 4,000 are
+            used.
+        patterns: The patterns, the most specific first.
         task: The task, for the sentence.
-        status: Its exit status.
+        status: The task's exit status.
         around: The lines around an exception, for the patterns that may read them.
     """
     if len(text) > 2 * _READ:
@@ -85,17 +89,19 @@ def recognise(
 
 
 def hint_of(text: str) -> str:
-    """Return the next step for an exception that has no code of its own, or ""."""
+    """Return the hint for an exception that has no code of its own, or ""."""
     return next((hint for pattern, hint in HINTS if pattern.search(text)), "")
 
 
 def of_libhdfs(text: str) -> bool:
-    """Return whether an exception has only the number of an error that libhdfs printed."""
+    """Return whether an exception contains only the number of an error that libhdfs has printed
+    separately.
+    """
     return bool(re.search(_OF_LIBHDFS, text))
 
 
 def role_of(task: str) -> str:
-    """Return the role of a task: `worker` of `worker-3`."""
+    """Return the role of a task: `worker` for `worker-3`."""
     return task.rpartition("-")[0] or task
 
 

@@ -1,9 +1,9 @@
-"""Determine why a job waits: the causes of a situation, the most important first, by pure
+"""Determine why a job waits: the causes for a given situation, the most important first, by pure
 functions.
 
-Causes that never end precede those that end when other jobs do, and causes that an administrator or
-the job spec can remove precede those that end by themselves. Every sentence contains the cluster's
-own numbers.
+Causes that never end come before causes that end when other jobs end; and causes that an
+administrator or a change of the job spec can remove come before causes that end by themselves.
+Every sentence contains the cluster's own numbers.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ _MINOR = frozenset({"preempted", "am-restarted", "queue-stopped"})
 
 
 def diagnose(situation: Situation) -> tuple[Cause, ...]:
-    """Return the causes of a job's wait; at least one.
+    """Return the causes for which a job waits; at least one.
 
     Args:
-        situation: What was read of a job that waits for its ApplicationMaster, for containers, or
-            for its tasks to report.
+        situation: What was read about a job that waits for its ApplicationMaster, for containers,
+            or for reports of its tasks.
     """
     rules: tuple[Callable[[Situation], Iterator[Cause]], ...] = (
         _refused_request,
@@ -87,7 +87,9 @@ def diagnose(situation: Situation) -> tuple[Cause, ...]:
 
 
 def is_normal(cause: Cause, waiting_s: float) -> bool:
-    """Return whether a cause is normal for this waiting time, and need not be shown to the user."""
+    """Return whether it is normal to wait for this cause for this time, so that the user need not
+    see it.
+    """
     return cause.code in _NORMAL and waiting_s < NORMAL_S
 
 
@@ -163,7 +165,8 @@ def _log_hint(situation: Situation) -> str:
 
 def _late_tasks(situation: Situation) -> Iterator[Cause]:
     """Yield the causes for tasks that have a container and have not reported. The cause is YARN for
-    a task that was lost, the node until the launch script has run, and the task after that.
+    a task that was lost, the node as long as the launch script has not run, and the task itself
+    after that.
     """
     waiting = [task for task in situation.late if not task.started and not task.lost]
     what, hint = "the container is being started", "its node is slow, or has much to do"
@@ -213,8 +216,8 @@ def _late_cause(code: str, tasks: list[LateTask], what: str, hint: str) -> Itera
 
 
 def _jobs_ahead(situation: Situation) -> Iterator[Cause]:
-    """Yield the cause if earlier jobs wait too: a FIFO queue allocates containers in the order of
-    its jobs (RESPECT_FIFO).
+    """Yield the cause if earlier jobs wait, too: a FIFO queue gives containers to its jobs in their
+    order (RESPECT_FIFO).
     """
     if "fair" in (text_of(situation.queue.raw, "orderingPolicyInfo") or "").lower():
         return
@@ -246,7 +249,9 @@ def _rank_in_queue(app: AppReport) -> tuple[int, int]:
 
 
 def _lacks_containers(app: AppReport) -> bool:
-    """Return whether a running application waits for containers, by its pending amounts."""
+    """Return whether a running application waits for containers, according to its pending
+    amounts.
+    """
     usage = app.raw.get("resourceInfo")
     partitions = items(usage.get("resourceUsagesByPartition")) if isinstance(usage, Mapping) else ()
     pending = [QueueResources.from_json(item.get("pending")) for item in partitions]

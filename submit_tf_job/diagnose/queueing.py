@@ -1,5 +1,5 @@
-"""Find why a queue delays a job: the queue's state and limits, the user's limits in it, and
-ApplicationMasters that alone fill it or the whole cluster, so that no task gets a container.
+"""Find why a queue delays a job: the state and limits of the queue, the limits of the user in it,
+or ApplicationMasters that fill the queue or the whole cluster, so that no task gets a container.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def _share_causes(
 
 
 def _is_limited_by_queue(queue: Queue, situation: Situation) -> bool:
-    """Return whether the queue's own limit applies. The root's limit is the cluster's capacity,
-    which the causes of nodes explain better.
+    """Return whether the queue's own limit applies. The limit of the root queue is the cluster's
+    capacity; for that the causes about nodes give a better explanation.
     """
     percent = queue.partition().max_percent
     is_whole_cluster = queue.path == "root" or (percent is not None and percent >= 100)
@@ -203,7 +203,7 @@ def _queue_full(ask: PendingRequest, situation: Situation, queue: Queue, share: 
 
 
 def _other_queue(ask: PendingRequest, situation: Situation, full: Queue) -> str | None:
-    """Return another queue that could run the container now, or None."""
+    """Return another queue in which the container could run now, or None."""
     rooms = []
     for queue in situation.scheduler.queues:
         share = queue.partition(ask.label)
@@ -273,14 +273,18 @@ REPLACED = frozenset(
 
 
 def are_alone(apps: Sequence[AppReport]) -> bool:
-    """Return whether several applications have containers, all ApplicationMasters'."""
+    """Return whether the given applications are several, and all their containers are
+    ApplicationMasters.
+    """
     holding = [app for app in apps if app.running_containers]
     alone = all(app.state.value == "RUNNING" and app.running_containers == 1 for app in holding)
     return alone and len(holding) > 1
 
 
 def masters_cause(situation: Situation) -> Iterator[Cause]:
-    """Yield the cause if ApplicationMasters alone hold the cluster, or one of the job's queues."""
+    """Yield the cause if the whole cluster, or one of the job's queues, is filled with
+    ApplicationMasters only.
+    """
     queue = situation.queue
     apps = [app for app in situation.cluster_apps if app.running_containers]
     if not queue.path or not situation.nodes:
@@ -305,13 +309,17 @@ def masters_cause(situation: Situation) -> Iterator[Cause]:
 
 
 def _is_below(app: AppReport, queue: Queue) -> bool:
-    """Return whether an application is in a queue; before Hadoop 3.4 YARN names the leaf alone."""
+    """Return whether an application is in a queue or below it; before Hadoop 3.4, YARN reports only
+    the last element of the queue's path.
+    """
     path = str(app.raw.get("queue") or "")
     return f"{path}.".startswith(f"{queue.path}.") or path == queue.name
 
 
 def _none_fits(apps: Sequence[AppReport], offers: Sequence[QueueResources]) -> bool:
-    """Return whether each application waits for containers, and none of them finds room."""
+    """Return whether each application waits for containers, and there is room for none of these
+    containers.
+    """
     wanted = [asks_of(app, None) for app in apps]
     return all(wanted) and not any(
         ask.each.fits(offer) for asks in wanted for ask in asks for offer in offers

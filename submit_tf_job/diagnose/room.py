@@ -16,7 +16,7 @@ from submit_tf_job.yarn.observed_cluster import Node
 
 @dataclass(frozen=True)
 class NodeRoom:
-    """One node in service; the amounts are by YARN's names for the resources."""
+    """One node in service; the amounts have YARN's names of the resources."""
 
     host: str
     labels: tuple[str, ...]
@@ -26,10 +26,10 @@ class NodeRoom:
 
 @dataclass(frozen=True)
 class LabelRoom:
-    """The nodes in service with one label; "" for those without.
+    """The nodes in service with one label; "" stands for nodes without a label.
 
     Attributes:
-        largest: The most memory that is free on one node, in MiB.
+        largest: The largest amount of memory that is free on a single node, in MiB.
     """
 
     label: str
@@ -41,12 +41,14 @@ class LabelRoom:
 
 @dataclass(frozen=True)
 class QueueRoom:
-    """A queue that takes jobs.
+    """A queue to which jobs can be submitted.
 
     Attributes:
-        share_percent: The most it may have of the cluster; None if the scheduler does not tell.
-        limit: The same as amounts; None for no limit, or if it is not told.
-        running, waiting: Its applications that have an ApplicationMaster, and that wait for one.
+        share_percent: The largest share of the cluster that the queue may have, in percent; None if
+            the scheduler does not report it.
+        limit: The same as amounts; None if there is no limit, or the scheduler does not report it.
+        running, waiting: The numbers of the queue's applications that have an ApplicationMaster,
+            and that wait for one.
     """
 
     path: str
@@ -64,9 +66,9 @@ class JobStart:
 
     Attributes:
         when: `now`, `waits`, `never` (as the cluster is), or `unknown`.
-        sentence: What it would wait for, or why it is not known.
-        first_end_s: Seconds until the lifetime ends the first of the jobs that hold what it waits
-            for; None if none of them has a lifetime.
+        sentence: What the job would wait for, or why that is not known.
+        first_end_s: Of the jobs that hold what this job waits for: seconds until the first of them
+            reaches the end of its lifetime; None if none of them has a lifetime.
     """
 
     when: Literal["now", "waits", "never", "unknown"]
@@ -91,7 +93,8 @@ class ClusterState:
     Attributes:
         nodes: The NodeManagers in every state.
         apps: The applications of all users that have not ended.
-        exclusive: Node labels, and whether only containers that ask for it run on its nodes.
+        exclusive: Each node label, and whether the nodes with the label run only containers that
+            ask for it.
     """
 
     nodes: tuple[Node, ...]

@@ -1,4 +1,4 @@
-"""Compare a run that failed with an earlier one of the same job that succeeded."""
+"""Compare a run that failed with an earlier run of the same job that succeeded."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _VARIES = re.compile(
 
 @dataclass(frozen=True)
 class NewValue:
-    """One difference between a failed run and the run that succeeded before.
+    """One difference between a failed run and an earlier run that succeeded.
 
     Attributes:
         kind: `key`, `argument`, `variable`, `file`, `package`, `image`, `node`, or `version` of
             this program.
-        name: The key, argument, variable, file or package, with the role if roles differ in it; of
-            `node` the task.
-        before: What it was; None if there was none. Of a file the first digits of its hash.
-        now: What it is; None if there is none.
+        name: The key, argument, variable, file or package, with the role if the roles have
+            different values; for the kind `node`, the task.
+        before: The former value; None if there was none. For a file, the first digits of its hash.
+        now: The present value; None if there is none.
     """
 
     kind: str
@@ -42,14 +42,14 @@ class NewValue:
 
 @dataclass(frozen=True)
 class SinceSuccess:
-    """What is new in a failed run since the last one of the same job that succeeded.
+    """What has changed in a failed run since the last run of the same job that succeeded.
 
     Attributes:
-        run: That run.
-        submitted_ms: When it was submitted.
+        run: The run that succeeded.
+        submitted_ms: When the successful run was submitted, in milliseconds since 1970.
         changes: What differs; files, packages and images come first.
-        lines: The lines of the failed task's end that no successful run had printed, if its cause
-            is not known; None if they were not compared.
+        lines: If the cause of the failure is not known, the last lines of the failed task that no
+            successful run had printed; None if the lines were not compared.
     """
 
     run: str
@@ -59,7 +59,7 @@ class SinceSuccess:
 
 
 def is_unknown(cause: Cause | None) -> bool:
-    """Return whether a cause leaves open why the program failed."""
+    """Return whether a cause does not tell why the program failed."""
     return cause is None or not cause.certain or cause.code in _UNKNOWN
 
 
@@ -67,14 +67,15 @@ def is_unknown(cause: Cause | None) -> bool:
 
 
 def template(line: str) -> str:
-    """Return a line with its numbers and other varying parts replaced, to compare it with lines of
-    other runs.
+    """Return a line in which numbers and other varying parts are replaced, so that it can be
+    compared with lines of other runs.
     """
     return " ".join(_VARIES.sub("0", line).split())
 
 
 def new_lines(end: str, before: Iterable[str]) -> tuple[str, ...]:
-    """Return the last lines of an output that no earlier output has, not even with other numbers.
+    """Return the last lines of an output that no earlier output contains; lines that differ only in
+    numbers count as equal.
 
     Args:
         end: The end of a failed task's output.

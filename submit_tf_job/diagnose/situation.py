@@ -24,13 +24,14 @@ NO_SCHEDULER = Scheduler("")
 
 @dataclass(frozen=True)
 class PendingRequest:
-    """Pending containers of one kind: requested, and not allocated by YARN yet.
+    """Pending containers of one kind: the application has requested them, and YARN has not
+    allocated them yet.
 
     Attributes:
-        roles: The roles they are for; () for the ApplicationMaster.
+        roles: The roles for which they are; () for the ApplicationMaster.
         count: Number of containers.
-        each: Size of one container, as rounded by YARN.
-        label: Required node label, "" for none.
+        each: Size of one container, after rounding by YARN.
+        label: Required node label; "" for no label.
     """
 
     roles: tuple[str, ...]
@@ -67,9 +68,10 @@ class LateTask:
     """A task that has a container and has not reported to the deciding task yet.
 
     Attributes:
-        node_state: The container's state on its NodeManager, "" if it could not be read.
+        node_state: The container's state on its NodeManager; "" if the state could not be read.
         started: Whether its launch script has run; None if that could not be read.
-        lost: Whether it had reported from this container before it was lost (`retries`).
+        lost: Whether the task had reported from this container, and was lost after that
+            (`retries`).
     """
 
     task: str
@@ -82,18 +84,19 @@ class LateTask:
 
 @dataclass(frozen=True)
 class Situation:
-    """The data about a waiting job; None, or nothing, for what could not be read.
+    """The data about a waiting job; None or an empty value stands for data that could not be read.
 
     Attributes:
         nodes: The NodeManagers in every state, including lost ones.
         neighbours: The other applications of the same queue that have not ended.
-        cluster_apps: All applications that have not ended, with their requests; read only where
-            those of the queue have no containers but their ApplicationMasters'.
-        exclusive: Node labels, and whether their nodes run only containers that request it.
+        cluster_apps: All applications that have not ended, with their requests; read only if the
+            applications of the queue have no containers except their ApplicationMasters.
+        exclusive: Each node label, and whether the nodes with the label run only containers that
+            request it.
         attempt: The last attempt of the ApplicationMaster.
-        tries: The number of its attempts.
+        tries: The number of the ApplicationMaster's attempts.
         placement_handler: `yarn.resourcemanager.placement-constraints.handler`.
-        has_image: Whether its tasks run in images.
+        has_image: Whether the job's tasks run in images.
         activities: The scheduler's diagnostics of the application, with their counts.
     """
 
@@ -114,14 +117,18 @@ class Situation:
 
     @property
     def is_master_back(self) -> bool:
-        """Whether the last ApplicationMaster runs, and has for longer than a start takes."""
+        """Whether the last ApplicationMaster is running, and has been running for longer than a
+        start takes.
+        """
         started = self.attempt.started_ms if self.attempt else None
         now = (self.app.started_ms or 0) + (self.app.elapsed_ms or 0)
         return self.app.state.value == "RUNNING" and bool(started) and now > (started or 0) + 60_000
 
     @property
     def queue(self) -> Queue:
-        """The job's queue, as the scheduler describes it; without a path if it does not."""
+        """The job's queue, as the scheduler describes it; a queue without a path if the scheduler
+        does not describe it.
+        """
         name = text_of(self.app.raw, "queue") or self.app.queue
         return self.scheduler.find(name) or _NO_QUEUE
 
@@ -132,13 +139,15 @@ class Situation:
 
     @property
     def has_master(self) -> bool:
-        """Whether its ApplicationMaster has a container."""
+        """Whether the job's ApplicationMaster has a container."""
         return self.app.state.value == "RUNNING" or (
             self.attempt is not None and self.attempt.container_id is not None
         )
 
     def serving(self, label: str | None = None) -> tuple[Node, ...]:
-        """Return the nodes in service, or those that can run a container with a label."""
+        """Return the nodes in service; with `label`, only those that can run a container with that
+        label.
+        """
         running = tuple(node for node in self.nodes or () if node.state == "RUNNING")
         return tuple(
             node for node in running if label is None or suits_label(node, label, self.exclusive)
@@ -146,10 +155,11 @@ class Situation:
 
 
 def suits_label(node: Node, label: str, exclusive: Mapping[str, bool]) -> bool:
-    """Return whether a node runs containers that ask for a label, "" for none.
+    """Return whether a node runs containers that ask for a label; "" stands for no label.
 
     Args:
-        exclusive: Node labels, and whether only containers that ask for it run on its nodes.
+        exclusive: Each node label, and whether the nodes with the label run only containers that
+            ask for it.
     """
     if label:
         return label in node.labels
@@ -207,8 +217,8 @@ def _listed_requests(
 
 
 def _components_lacking(service: ObservedService) -> Iterator[tuple[str, int, QueueResources]]:
-    """Yield the components with fewer containers than requested, the number missing, and their
-    size.
+    """Yield each component that has fewer containers than requested, with the number of missing
+    containers, and their size.
     """
     stated = {text_of(item, "name"): item for item in items(service.raw.get("components"))}
     for component in service.components:
@@ -218,7 +228,7 @@ def _components_lacking(service: ObservedService) -> Iterator[tuple[str, int, Qu
 
 
 def _container_size(component: Answer) -> QueueResources:
-    """Return the size of a component's containers. YARN writes their memory as text."""
+    """Return the size of a component's containers. In YARN's JSON their memory is a text."""
     resource = component.get("resource")
     if not isinstance(resource, Mapping):
         return NO_RESOURCE
@@ -234,8 +244,8 @@ def _container_size(component: Answer) -> QueueResources:
 def _roles_of(
     each: QueueResources, lacking: tuple[tuple[str, int, QueueResources], ...]
 ) -> tuple[str, ...]:
-    """Return the roles of a request; YARN does not report them, and rounds sizes up, so they are
-    inferred from the size.
+    """Return the roles to which a request belongs. YARN does not report them, and rounds sizes up,
+    so they are inferred from the size.
     """
     fitting = [
         (name, size)

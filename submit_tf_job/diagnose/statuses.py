@@ -1,8 +1,8 @@
-"""What YARN reports of the end of a container: exit statuses, and patterns of its diagnostics.
+"""What YARN reports about the end of a container: exit statuses, and patterns of its diagnostics.
 
-The meaning of an exit status depends on the program that sets it: 127 of a command is the shell's
-"not found", 7 of a container that never ran its command is container-executor's "docker run
-failed", and -104 is set by NodeManagers alone.
+The meaning of an exit status depends on the program that sets it. 127 from a command is the shell's
+"not found"; 7 for a container that never ran its command is container-executor's "docker run
+failed"; -104 is set only by NodeManagers.
 """
 
 from __future__ import annotations
@@ -128,8 +128,10 @@ def meaning_of(status: int | None, reason: str = "") -> str:
     """Return the meaning of a task's exit status; "" if the program chose it.
 
     Args:
-        status: Status of the command, of the bootstrap, or (negative) YARN's of the container.
-        reason: The bootstrap's, which says whose status it is; "" if only YARN reports it.
+        status: Exit status of the command or of the bootstrap, or (if negative) YARN's status of
+            the container.
+        reason: The bootstrap's reason, which tells which program set the status; "" if only YARN
+            reports the status.
     """
     if status is None:
         return ""
@@ -153,8 +155,8 @@ _OF_EXECUTOR = re.compile(
 def of_executor(status: int | None, diagnostics: str) -> str:
     """Return the meaning of the exit status of a container that never ran its command.
 
-    A status that container-executor has not written about may be the program's own: it may have
-    removed what shows that it ran.
+    If container-executor has written nothing about a status, the program may have set it: the
+    program may have removed the files that show that it ran.
     """
     if status is None:
         return "the ApplicationMaster could not launch it"

@@ -1,4 +1,4 @@
-"""doctor: check everything that a job needs, from this machine, each check with a time limit."""
+"""doctor: check from this machine everything that a job needs; each check has a time limit."""
 
 from __future__ import annotations
 
@@ -55,15 +55,16 @@ def doctor(
 
     Args:
         settings: The settings.
-        queue: The queue to check; default: that of the settings' `job`, or `default`.
+        queue: The queue to check; by default the queue of `job` in the settings, or `default`.
         only: Names of the checks to do; default: all.
-        client: A working connection; with it, the check of the ResourceManagers may be left out.
+        client: A working connection, which is needed if the check of the ResourceManagers is left
+            out.
 
     Returns:
         The findings; a check that fails does not stop the others.
 
     Raises:
-        UsageError: There is no check of a name in `only`.
+        UsageError: `only` contains a name for which there is no check.
 
     Example:
         >>> [finding.checked for finding in doctor(load_settings()).findings if finding.status == "failure"]  # doctest: +SKIP

@@ -133,7 +133,7 @@ def check_services_api(examined: Examined) -> Check:
 
 
 def check_authentication(examined: Examined) -> Check:
-    """Ask as whom the cluster knows us, and how long the Kerberos ticket lasts."""
+    """Ask which user the cluster takes us for, and how long the Kerberos ticket is valid."""
     from submit_tf_job.host.kerberos import ticket
 
     settings, method, user = examined.settings, examined.settings.auth, examined.settings.user
@@ -248,7 +248,7 @@ def _check_gpus(nodes: tuple[Node, ...], name: str) -> Check:
 
 
 def check_limits(examined: Examined) -> Check:
-    """Check how large a container of the cluster may be."""
+    """Check how large a container may be on the cluster."""
     most = examined.cluster.maximum_resources()
     largest = QueueResources(
         most.memory_mib or 0,

@@ -1,5 +1,5 @@
-"""doctor --deep: run a small job that checks its containers from inside, and delete it; with
---file, also check that the host paths of the job's `mounts` exist on the nodes.
+"""doctor --deep: run a small job that checks its containers from inside, and delete the job
+afterwards. With --file, also check whether the host paths in the job's `mounts` exist on the nodes.
 """
 
 from __future__ import annotations
@@ -43,10 +43,12 @@ def deep(
 
     Args:
         settings: The settings.
-        image: Image of the containers; default: that of the settings' `job`, or a TensorFlow image.
+        image: Image of the containers; by default the image of `job` in the settings, or a
+            TensorFlow image.
         queue: Queue of the job.
-        job: A job whose image, queue, network and mounts the containers get, on each node one.
-        spread: Whether the cluster can put each task on a node of its own.
+        job: A job whose image, queue, network and mounts the containers get; then one container
+            runs on each node.
+        spread: Whether the cluster can put each task on a different node.
     """
     from submit_tf_job.operations.delete import delete
 
@@ -98,8 +100,8 @@ def _job_spec(
 def _shaped_like_job(
     job: Job, spec: dict[str, Any], nodes: tuple[Node, ...], *, spread: bool
 ) -> dict[str, Any]:
-    """Add the keys of a job that decide on which nodes its containers run, and what they see
-    there.
+    """Add those keys of a job that determine on which nodes its containers run, and what they see
+    on these nodes.
     """
     from submit_tf_job.doctor.probe import ENV_MOUNTS
 
@@ -131,7 +133,9 @@ def _shaped_like_job(
 
 
 def _name_node(settings: Settings) -> str:
-    """Return the NameNode as host:port; "" where the configuration has none, or a nameservice."""
+    """Return the NameNode as host:port; "" if the configuration contains no NameNode, or a
+    nameservice.
+    """
     from submit_tf_job.storage import default_fs
 
     with contextlib.suppress(SubmitTFJobError, ValueError):
@@ -210,7 +214,7 @@ def _probe_findings(
 
 
 def _worst_results(answers: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
-    """Return the worst result of each check among the tasks."""
+    """Return, for each check, the worst result of all tasks."""
     weight: dict[Any, int] = {"failure": 2, "warning": 1}
     found: dict[str, Any] = {}
     for answer in answers:
@@ -265,7 +269,8 @@ _NAMELESS = "quick links, and programs that look for the names of tasks"
 def _findings_inside(
     answers: Mapping[str, Mapping[str, Any]], *, by_name: bool
 ) -> tuple[Check, ...]:
-    """Return the findings from the probe's results inside a container: `{id: {status, said}}`.
+    """Return the findings that follow from the probe's results inside a container (`{id: {status,
+    said}}`).
 
     Args:
         answers: The results.
@@ -293,8 +298,8 @@ _MOST_NODES = 20  # a container on each; larger clusters are sampled
 
 
 def _mounts_of(job: Job) -> tuple[Mount, ...]:
-    """Return the mounts of all roles, each path of the node once; writable if any role may write to
-    it.
+    """Return the mounts of all roles, each path of the node once. A mount is writable if any role
+    may write to it.
     """
     found: dict[str, Mount] = {}
     for mount in (mount for role in job.roles.values() for mount in role.mounts):
@@ -304,9 +309,11 @@ def _mounts_of(job: Job) -> tuple[Mount, ...]:
 
 
 def _probe_mounts(mounts: Sequence[Mount]) -> list[tuple[str, str, str]]:
-    """Return path of the node, path in the probe's container and mode of each mount.
+    """Return, for each mount: the path on the node, the path in the probe's container, and the
+    mode.
 
-    Roles may mount different paths at the same place, so each has a place of its own here.
+    Roles may mount different paths at the same place, so in the probe's container each path has a
+    place of its own.
     """
     modes = ("ro" if mount.read_only else "rw" for mount in mounts)
     return [
@@ -316,7 +323,7 @@ def _probe_mounts(mounts: Sequence[Mount]) -> list[tuple[str, str, str]]:
 
 
 def _nodes_for(nodes: Iterable[Node], partition: str | None, memory_mib: int) -> tuple[Node, ...]:
-    """Return the nodes on which a container can start now, of the job's partition."""
+    """Return the nodes in the job's partition on which a container can start now."""
     return tuple(
         node
         for node in nodes
@@ -329,7 +336,7 @@ def _nodes_for(nodes: Iterable[Node], partition: str | None, memory_mib: int) ->
 def _check_mounts(
     mounts: Sequence[Mount], answers: Sequence[Mapping[str, Any]], nodes: Sequence[Node]
 ) -> Iterator[Check]:
-    """Judge what the tasks of the probe found at each path.
+    """Return findings about what the probe's tasks found at each path.
 
     Args:
         mounts: The mounts of the job.
@@ -352,7 +359,7 @@ def _check_mounts(
 
 
 def _node_names(nodes: Sequence[Node]) -> dict[str, str]:
-    """Return the name of each node by its id: the host, where there is one NodeManager on each."""
+    """Return a name for each node id: the host alone, if each host has only one NodeManager."""
     hosts = [node.host for node in nodes]
     return {
         node.id: node.host if node.host and hosts.count(node.host) == 1 else node.id

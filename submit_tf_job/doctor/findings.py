@@ -25,7 +25,7 @@ class Check:
         id: Stable identifier for programs, documented in docs/doctor.md.
         status: `ok`, `warning` or `failure`.
         checked: The observation.
-        breaks: The features that do not work because of it, or "".
+        breaks: The features that do not work because of this result, or "".
         fix: The next step for the user, or "".
         facts: The values that the sentences contain.
     """
@@ -79,7 +79,9 @@ class Examination:
 
 @dataclass
 class Examined:
-    """The state that the checks share, with facts that earlier checks have found for later ones."""
+    """The state that the checks share, including facts that earlier checks have found for later
+    ones.
+    """
 
     settings: Settings
     queue: str
@@ -90,7 +92,7 @@ class Examined:
 
     @property
     def cluster(self) -> ResourceManager:
-        """The client of ResourceManagers that answer."""
+        """The client for ResourceManagers that have answered."""
         if self.client is None:
             raise SettingsError("no ResourceManager answers")
         return self.client

@@ -27,12 +27,12 @@ _INITS = re.compile(r"(^|/)(tini|dumb-init|docker-init|catatonit)(-static)?$")
 
 @dataclass(frozen=True)
 class EntryPointSeen:
-    """The behaviour of an image's ENTRYPOINT with a command as arguments.
+    """How the ENTRYPOINT of an image behaves when it gets a command as arguments.
 
     Attributes:
         ran: Whether the command was run.
-        is_first: Whether it replaced the ENTRYPOINT, as process 1.
-        status: Exit status of the container; None where it did not end in time.
+        is_first: Whether the command replaced the ENTRYPOINT, as process 1.
+        status: Exit status of the container; None if it did not end in time.
     """
 
     ran: bool
@@ -45,16 +45,17 @@ class ImageSeen:
     """Data collected about an image.
 
     Attributes:
-        name: As in a job spec.
-        inspected: `docker image inspect`.
-        programs: Paths in the image by program, "" where not every user can run it.
-        shell: The shell of the probe; "" without one.
+        name: The image's name, as in a job spec.
+        inspected: The output of `docker image inspect`.
+        programs: The path in the image of each program; "" if not every user can run it.
+        shell: The shell that ran the probe; "" if the image has none.
         python: The interpreter's name.
-        python_said: Its version, or its error.
-        probe: Output of the probe in Python; None where it could not run.
-        entry_point: Behaviour of the ENTRYPOINT; None without one, or without a shell to test it.
-        driver: Version of this machine's NVIDIA driver, "" without one.
-        trusted: Registries that the site trusts; None where unknown.
+        python_said: The version of the interpreter, or its error.
+        probe: Output of the probe in Python; None if the probe could not run.
+        entry_point: Behaviour of the ENTRYPOINT; None if the image has no ENTRYPOINT, or no shell
+            to test it with.
+        driver: Version of this machine's NVIDIA driver; "" if there is none.
+        trusted: Registries that the site trusts; None if unknown.
     """
 
     name: str
@@ -75,7 +76,7 @@ class ImageSeen:
 
 
 def judge_image(seen: ImageSeen) -> tuple[Check, ...]:
-    """Check the data of an image and return the findings, those about YARN first."""
+    """Check the data about an image and return the findings; findings about YARN come first."""
     found = [
         *_check_name(seen),
         _check_size(seen),

@@ -24,7 +24,7 @@ def version_of(package: str) -> str:
 
 
 def imports(module: str) -> str:
-    """Import a module; return why that fails, or ""."""
+    """Import a module; return why the import fails, or "" if it succeeds."""
     try:
         __import__(module)
     except BaseException as error:  # noqa: BLE001 - a compiled module may raise anything
@@ -46,7 +46,7 @@ def loads(*libraries: str) -> bool:
 
 
 def first_file(name: str, directories: "list[str]") -> str:
-    """Return the path of the first file of this name below some directories, or ""."""
+    """Return the path of the first file with this name below the given directories, or ""."""
     for directory in directories:
         for here, folders, files in os.walk(directory):
             folders[:] = folders[:200]
@@ -56,7 +56,9 @@ def first_file(name: str, directories: "list[str]") -> str:
 
 
 def tensorflow() -> "dict[str, str]":
-    """Return TensorFlow's version and build options; importing it would take ten seconds."""
+    """Return TensorFlow's version and build options without an import, which would take ten
+    seconds.
+    """
     import importlib.util
     import re
 
@@ -83,7 +85,7 @@ def tensorflow() -> "dict[str, str]":
 def cuda() -> "dict[str, bool]":
     """Return which of CUDA's libraries can be found.
 
-    They are on the loader's path, or in NVIDIA's wheels, where TensorFlow finds them.
+    The libraries are on the loader's path, or in NVIDIA's wheels, in which TensorFlow finds them.
     """
     roots = [os.path.join(path, "nvidia") for path in sys.path if path] + [
         "/usr/local/cuda",

@@ -55,7 +55,8 @@ def docker_of(settings: Settings) -> Docker:
 def check_image(settings: Settings, name: str, *, python: str = "python3") -> Examination:
     """Check a local image against the requirements of YARN, Kerberos, HDFS, GPUs and TensorFlow.
 
-    It is run at most twice, for seconds, without a network, as a user without a passwd entry.
+    The image is run at most twice, for some seconds, without a network, as a user without a passwd
+    entry.
 
     Args:
         settings: The settings.
@@ -109,7 +110,7 @@ def check_image(settings: Settings, name: str, *, python: str = "python3") -> Ex
 def _run_probe(
     docker: Docker, image: str, python: str, programs: tuple[str, ...]
 ) -> tuple[str, list[str]]:
-    """Run the probe under bash or sh; return the shell, "" without one, and the output."""
+    """Run the probe with bash or sh; return the shell ("" if the image has none) and the output."""
     source = Path(imageprobe.__file__).read_text("utf-8")
     for shell in ("bash", "sh"):
         start = ("--read-only", "--entrypoint", shell, image, "-c", _SHELL_PROBE, shell)
@@ -160,7 +161,7 @@ def _parse_probe(lines: list[str]) -> dict[str, Any]:
 def _list_programs(
     docker: Docker, image: str, programs: tuple[str, ...], python: str
 ) -> dict[str, Any]:
-    """Find programs by the names of an image's files, for an image without a shell."""
+    """For an image without a shell, find programs by the names of the files in the image."""
     with _new_container(docker) as container:
         docker.ask("create", "--name", container, "--entrypoint", "none", image)
         names = _file_names(docker, container)

@@ -1,5 +1,5 @@
-"""Checks of this machine, of the user's home in HDFS, and of how names are found: by DNS here, by
-Registry DNS or HDFS among tasks.
+"""Checks of this machine, of the user's home on HDFS, and of how names are found: by DNS on this
+machine, and by Registry DNS or HDFS between tasks.
 """
 
 from __future__ import annotations
@@ -96,8 +96,9 @@ def check_hdfs(examined: Examined) -> Iterator[Check]:
 
 
 def check_services_directory(examined: Examined) -> Iterator[Check]:
-    """Find whether this user may write where ApplicationMasters keep what belongs to a service: in
-    HDFS below `hadoop.tmp.dir`, which all users share unless it names the user (ServiceScheduler).
+    """Find out whether this user may write to the directory where ApplicationMasters keep the files
+    of a service. It is on HDFS below `hadoop.tmp.dir`, which all users share unless its name
+    contains the user's (ServiceScheduler).
     """
     if examined.conf_dir is None:
         return
@@ -189,7 +190,7 @@ _WAY_OUT = (
 
 
 def _check_meeting_place(settings: Settings) -> Check:
-    """Check what tasks need to find one another without Registry DNS."""
+    """Check what tasks need in order to find one another without Registry DNS."""
     from submit_tf_job.operations.cluster import site_of
 
     web, names = site_of(settings).web_hdfs, f"names: {settings.names}"
@@ -222,7 +223,9 @@ def _accepts_connections(address: str) -> bool:
 
 
 def _announced_dns(conf: Mapping[str, str]) -> str | None:
-    """Return the address of Registry DNS in the cluster's configuration, None for a wildcard."""
+    """Return the address of Registry DNS in the cluster's configuration; None if that is a wildcard
+    address.
+    """
     address = conf.get("hadoop.registry.dns.bind-address", "")
     port = conf.get("hadoop.registry.dns.bind-port", "5335")
     if address in ("", "0.0.0.0") or not port.isdigit():  # noqa: S104

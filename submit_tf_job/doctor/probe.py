@@ -88,15 +88,15 @@ def hdfs() -> "dict[str, str]":
 
 
 def _of_bootstrap(name: str) -> "Any":
-    """Import a module of the bootstrap that started this program; by name, because this file
-    imports nothing outside its folder.
+    """Import a module of the bootstrap that started this program. The import is by name, because
+    this file has no import statements for modules outside its folder.
     """
     sys.path.insert(0, os.path.join(os.getcwd(), "bootstrap.zip"))
     return importlib.import_module("submit_tf_job.container." + name)
 
 
 def tokens() -> "dict[str, str]":
-    """Return the owners of the delegation tokens; a cluster without Kerberos gives none."""
+    """Return the owners of the delegation tokens; empty on a cluster without Kerberos."""
     path = os.environ.get("HADOOP_TOKEN_FILE_LOCATION", "")
     if not path or not os.path.isfile(path):
         return result(WARNING, "HADOOP_TOKEN_FILE_LOCATION is {}".format(path or "not set"))
@@ -145,7 +145,9 @@ def python() -> "dict[str, str]":
 
 
 def tensorflow() -> "dict[str, str]":
-    """Return TensorFlow's version, imported in a process of its own because that may crash."""
+    """Return TensorFlow's version. It is imported in a separate process, because the import may
+    crash.
+    """
     code = "import tensorflow; print(tensorflow.__version__)"
     done = subprocess.run(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120
@@ -181,8 +183,8 @@ _OVER_NETWORK = ("9p", "afs", "beegfs", "ceph", "cifs", "gpfs", "lustre", "nfs",
 
 
 def mounts() -> "dict[str, object]":
-    """Return for each mount of a job what is there: a file system that is mounted on this node, a
-    directory or file of the node itself, or an error.
+    """Return for each mount of a job what is at its path: a file system that is mounted on this
+    node, a directory or file of the node itself, or an error.
     """
     node = "{}:{}".format(os.environ.get("NM_HOST", ""), os.environ.get("NM_PORT", ""))
     wanted = json.loads(os.environ[ENV_MOUNTS])
@@ -217,8 +219,8 @@ def mount(path: str, mode: str) -> "dict[str, str]":
 def file_system(path: str, mountinfo: str) -> "dict[str, str]":
     """Return the file system of a directory, from the text of /proc/self/mountinfo (proc(5)).
 
-    A bind mount, as Docker makes it, shows the directory within its file system: `/` where a file
-    system is mounted at the very path of the node.
+    For a bind mount, which Docker makes, the file shows the directory's path within its file
+    system: that is `/` if a file system is mounted exactly at the node's path.
     """
     point = root = kind = source = ""
     for line in mountinfo.splitlines():

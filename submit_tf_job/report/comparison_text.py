@@ -21,8 +21,8 @@ _Column = list[str]
 
 
 def comparison_lines(found: Comparison, *, width: int | None = None) -> Iterator[str]:
-    """Return a row for each run. On a terminal that is too narrow the columns stand in several
-    tables below one another, each with the runs' names.
+    """Return a row for each run. If the terminal is too narrow, the columns are split into several
+    tables below one another; each has the names of the runs.
     """
     runs, *others = (_cut_cells(column, width) for column in _columns_of(found))
     for number_of, group in enumerate(_groups_of_columns(runs, others, width)):
@@ -87,7 +87,7 @@ def _cut_cells(column: _Column, width: int | None) -> _Column:
 def _groups_of_columns(
     runs: _Column, others: Sequence[_Column], width: int | None
 ) -> Iterator[Sequence[_Column]]:
-    """Yield the columns that fit beside the runs' names."""
+    """Yield groups of columns that fit on a line beside the names of the runs."""
     used = least = max(map(len, runs))
     group: list[_Column] = []
     for column in others:
@@ -101,8 +101,8 @@ def _groups_of_columns(
 
 
 def comparison_csv(found: Comparison) -> Iterator[str]:
-    """Return the lines of CSV, the heading first; a metric has a column for its last value, and one
-    for its best.
+    """Return the lines of CSV, the heading first; a metric has one column for its last value and
+    one for its best value.
     """
     heading: list[object] = [
         "run",

@@ -23,12 +23,12 @@ _SVG_WIDTH, _SVG_HEIGHT, _SVG_MARGIN = 480, 150, 24
 def sparkline(
     values: Sequence[float], width: int, *, plain: bool = False, floor: float | None = None
 ) -> str:
-    """Return a line of characters, each as high as the mean of its part of the values.
+    """Return a line of characters; the height of each shows the mean of one part of the values.
 
     Args:
         values: Finite numbers, by time.
-        width: The most characters.
-        plain: Whether to use characters of ASCII alone.
+        width: The largest number of characters.
+        plain: Whether to use only ASCII characters.
         floor: The value of the lowest character; None for the smallest mean.
     """
     heights = _PLAIN_HEIGHTS if plain else _HEIGHTS

@@ -32,8 +32,8 @@ def description_lines(
     uses: str = "",
     width: int | None = None,
 ) -> Iterator[str]:
-    """Return the lines of `describe`: those of `status`, what it uses, then tasks, limits, links
-    and the last events.
+    """Return the lines of `describe`: the lines of `status`, the use of resources, then tasks,
+    limits, links and the last events.
     """
     yield from job_lines(status, diagnosis.pending, diagnosis.failure)
     if uses:
@@ -57,7 +57,7 @@ def description_lines(
 
 
 def _gpu_lines(tasks: Sequence[TaskDetail]) -> Iterator[str]:
-    """Return one line for each kind of GPUs that tasks see, with the first of these tasks."""
+    """Return one line for each kind of GPU that tasks see, with the first of these tasks."""
     found: dict[str, list[str]] = {}
     for task in tasks:
         counts = Counter(task.gpus).items()
@@ -116,7 +116,9 @@ def stacks_object(found: JobStacks) -> dict[str, Any]:
 
 
 def stacks_lines(found: JobStacks) -> Iterator[str]:
-    """Return where each task stands, and then the stacks of each."""
+    """Return one line for each task that tells where in the program it is, and then the stacks of
+    each task.
+    """
     if found.differs:
         yield f"{found.differs} stands elsewhere than the other tasks"
     yield from (f"{one.task} on {one.host}: {one.where}" for one in found.tasks)

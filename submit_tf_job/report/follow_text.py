@@ -1,4 +1,6 @@
-"""Format a submission, a change, and a followed job: a line for each event."""
+"""Format a submission, a change of a job, and the events of a followed job, each event as a
+line.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,9 @@ class EventLines:
     """Returns the lines for the successive events of a job.
 
     Args:
-        progress_every_s: Least time between two lines that differ in progress only.
-        timed: Whether a status begins with the time since the first one; a log has its own times.
+        progress_every_s: Shortest time in seconds between two lines that differ only in progress.
+        timed: Whether the line of a status begins with the time since the first status; a log has
+            times of its own.
         clock: Monotonic seconds.
     """
 
@@ -55,7 +58,9 @@ class EventLines:
         self._last: JobStatus | None = None
 
     def lines_of(self, event: Event) -> Iterator[str]:
-        """Yield the lines for an event; none if nothing changed or progress came too soon."""
+        """Yield the lines for an event; none if nothing has changed, or if the last line about
+        progress was too short a time ago.
+        """
         if isinstance(event, JobStatus):
             self._last = event
             yield from self._lines_of_status(event)
@@ -71,8 +76,8 @@ class EventLines:
             yield from (f"     {line}" for line in cause_lines(event.causes[:1]))
 
     def interrupted_message(self, name: str) -> str:
-        """Return the message for an interrupt of the command: the state of the job, and how to
-        reach it again.
+        """Return the message after an interrupt of the command: the state of the job, and how to
+        follow or stop it later.
         """
         if self._last is not None and self._last.state.is_final:
             return (
@@ -86,7 +91,9 @@ class EventLines:
         )
 
     def _lines_of_status(self, status: JobStatus) -> Iterator[str]:
-        """Yield a line if its text has changed: at once for another state, else at its time."""
+        """Yield a line if its text has changed: at once if the state is another, else only when the
+        next line is due.
+        """
         now, key, text = self._clock(), line_key(status), change_text(status)
         rarer_s = min((now - self._begun) * _PROGRESS_SHARE, _PROGRESS_AT_MOST_S)
         is_due = now - self._printed_at >= max(self._progress_every_s, rarer_s)

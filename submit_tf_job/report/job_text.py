@@ -1,4 +1,6 @@
-"""Format a job as lines, its changes as one line, and the causes of its wait or failure."""
+"""Format a job as several lines, a change of it as one line, and the causes for which it waits or
+has failed.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def link_lines(links: Sequence[Link]) -> Iterator[str]:
 
 
 def change_line(status: JobStatus, elapsed_s: float) -> str:
-    """Return one line for a status; for equal statuses the lines differ only in the time."""
+    """Return one line for a status; the lines for equal statuses differ only in the time."""
     return f"{int(elapsed_s) // 60:02d}:{int(elapsed_s) % 60:02d}  {change_text(status)}"
 
 
@@ -135,7 +137,7 @@ def progress_words(progress: ReportedProgress | None) -> str:
 
 
 def left_words(report: JobReport) -> str:
-    """Return "about … left" with the deciding task's estimate; "" without an estimate."""
+    """Return "about … left" with the deciding task's estimate; "" if there is no estimate."""
     progress, now = report.progress, report.updated_at
     if progress is None or progress.left_s is None or report.state != "running":
         return ""
@@ -147,7 +149,7 @@ def left_words(report: JobReport) -> str:
 
 
 def standstill_words(report: JobReport) -> str:
-    """Return which tasks have printed nothing, and for how long; "" while all tasks make progress.
+    """Return which tasks have printed nothing, and for how long; "" if all tasks make progress.
 
     The time grows in steps, so that a follower does not print a line for each minute.
     """
@@ -172,7 +174,7 @@ def standstill_words(report: JobReport) -> str:
 
 
 def checkpoint_words(checkpoint: Checkpoint, now: float) -> str:
-    """Return the newest checkpoint, how old it is, and where."""
+    """Return the newest checkpoint, its age, and its place."""
     ago = ""
     if checkpoint.at is not None:
         ago = f", {seconds(max(0.0, now - checkpoint.at))} ago"
@@ -180,7 +182,9 @@ def checkpoint_words(checkpoint: Checkpoint, now: float) -> str:
 
 
 def awaited_words(report: JobReport) -> str:
-    """Return for which tasks the end of the job waits, and until when; "" if it waits for none."""
+    """Return which tasks the job waits for before it ends, and until when; "" if it waits for no
+    task.
+    """
     awaited = report.awaited
     if awaited is None or not awaited.tasks:
         return ""
@@ -189,7 +193,7 @@ def awaited_words(report: JobReport) -> str:
 
 
 def _local_time(at: float) -> str:
-    """Format a moment in local time, with its day unless that is today."""
+    """Format a moment in local time; the day is included unless it is today."""
     moment = datetime.fromtimestamp(at).astimezone()
     today = moment.date() == datetime.now().astimezone().date()
     return moment.strftime("%H:%M" if today else "%Y-%m-%d %H:%M")
@@ -275,8 +279,8 @@ def _failure_lines(failure: Failure) -> Iterator[str]:
 
 
 def _report_lines(report: JobReport, *, live: bool) -> Iterator[str]:
-    """Yield the lines of a report. Without `live` its container has ended, and lines about running
-    tasks are left out, because they are no longer true.
+    """Yield the lines for a report. If `live` is False, the deciding task's container has ended,
+    and lines about running tasks are left out, because they are no longer true.
     """
     for name, counts in report.shown_roles.items() if live else ():
         yield f"  {name:<12} {_role_words(counts)}"
@@ -324,7 +328,7 @@ def _duration_words(status: JobStatus) -> str:
 
 
 def cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
-    """Return the lines of a waiting job's causes, the most important first."""
+    """Return the lines for the causes of a waiting job, the most important first."""
     for label, cause in zip(_LABELS, causes, strict=False):
         yield f"  {label}: {cause.sentence}"
         if cause.hint:
@@ -334,8 +338,8 @@ def cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
 
 
 def root_cause_lines(cause: Cause, *, short: bool = False) -> Iterator[str]:
-    """Return the lines of a failed job's cause: what happened, the next step, where; and the logs,
-    unless it is to be short.
+    """Return the lines for the cause of a failed job: what happened, the next step, and where; also
+    the logs, unless `short`.
     """
     yield f"  first cause  {cause.sentence}"
     if cause.hint:
@@ -364,7 +368,9 @@ _OF_WHY = 10  # lines
 
 
 def why_lines(found: Why) -> list[str]:
-    """Return at most ten lines: why a job waits or failed, and what is new since it succeeded."""
+    """Return at most ten lines: why a job waits or failed, and what has changed since it last
+    succeeded.
+    """
     verdict, cause = found.status.verdict, found.root_cause
     lines = [f"{found.status.name}  {verdict.state.value}{_duration_words(found.status)}"]
     if cause is not None:

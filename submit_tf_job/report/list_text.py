@@ -23,7 +23,9 @@ def listing_lines(
     with_user: bool = False,
     runs: bool = False,
 ) -> Iterator[str]:
-    """Return the lines of the table; with `runs` the rows are named by their runs."""
+    """Return the lines of the table; with `runs`, the first column has the names of runs instead of
+    jobs.
+    """
     if not jobs:
         yield "no jobs"
         return
@@ -58,8 +60,8 @@ def _row_of_job(job: ListedJob, name: str) -> list[str]:
 
 
 def history_lines(runs: Sequence[RecordedRun], *, width: int | None = None) -> Iterator[str]:
-    """Return the table of recorded runs; each with its reason if it has not succeeded, else with
-    its outputs.
+    """Return the table of recorded runs. A run that has not succeeded is shown with the reason, any
+    other run with its outputs.
     """
     if not runs:
         yield "no runs"
@@ -84,7 +86,7 @@ def history_lines(runs: Sequence[RecordedRun], *, width: int | None = None) -> I
 
 
 def metrics_text(metrics: Mapping[str, float]) -> Iterator[str]:
-    """Yield each metric with its value, as a person reads them."""
+    """Yield each metric with its value, in a form for people."""
     for name, value in metrics.items():
         yield f"{name} {value:.4g}"
 

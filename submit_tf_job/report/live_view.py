@@ -45,11 +45,12 @@ class JobView:
 
     Args:
         cluster: The job's cluster.
-        show: Draws the lines; called after each event that changes it.
+        show: Draws the lines; called after each event that changes the view.
         with_lines: Whether to show the last log line of each task.
-        leave: The text about leaving the view.
-        with_cause: Whether the last picture has why the job failed, because nothing follows it.
-        plain: Whether bars and curves have characters of ASCII alone.
+        leave: The text that tells how to leave the view.
+        with_cause: Whether the last picture shows why the job failed, because nothing is printed
+            after it.
+        plain: Whether bars and curves use only ASCII characters.
 
     Attributes:
         usage: What the tasks use, and the curves, as they were read last.

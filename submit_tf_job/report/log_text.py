@@ -1,5 +1,5 @@
-"""Format log lines as text, each after the name of its task, or as JSON objects; and the list of
-log files.
+"""Format log lines as text, with the task's name before each line, or as JSON objects; and format
+the list of log files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def log_text(
 
     Args:
         reading: The lines.
-        prefix: Whether each line begins with its task; None: if there may be several tasks.
+        prefix: Whether each line begins with the name of its task; None for yes if there may be
+            several tasks.
         colours: Whether the tasks are coloured.
         timestamps: Whether each line begins with the local time at which it was written.
     """
@@ -53,7 +54,7 @@ def log_text(
 
 
 class _Heads:
-    """The text before the lines of each task, in a colour for each.
+    """The text before the lines of each task, with a different colour for each task.
 
     Args:
         tasks: The known tasks; those that are followed from the beginning appear one by one.
@@ -76,7 +77,7 @@ class _Heads:
 
 
 class TaskPrinter:
-    """Formats lines as they arrive, each with its task before it.
+    """Formats lines as they arrive, with the name of its task before each line.
 
     Args:
         tasks: All tasks; the lines of a single task have no prefix.
@@ -90,7 +91,7 @@ class TaskPrinter:
             self._heads = dict.fromkeys(tasks, "")
 
     def line(self, task: str, text: str) -> str:
-        """Return one line as shown, with its newline."""
+        """Return one line as it is shown, with its newline."""
         return f"{self._heads[task]}{clean(as_left(text))}\n"
 
 

@@ -14,7 +14,9 @@ _MOST_NODES = 20
 
 
 def room_lines(room: ClusterRoom, *, width: int | None = None) -> Iterator[str]:
-    """Return a table each of queues, labels and nodes, and whether the job would start."""
+    """Return one table each for queues, labels and nodes, and a line that tells whether the job
+    would start.
+    """
     rows = [["QUEUE", "STATE", "AT MOST", "MEMORY USED", "CPUS USED", "RUNNING", "WAITING"]]
     for queue in room.queues:
         limit, used = queue.limit or {}, queue.used
@@ -68,7 +70,9 @@ def _core_words(free: Mapping[str, int], total: Mapping[str, int]) -> str:
 
 
 def _device_words(free: Mapping[str, int], total: Mapping[str, int]) -> str:
-    """Return the counted resources beside memory and cores; GPUs without YARN's name for them."""
+    """Return the counted resources other than memory and cores; GPUs without YARN's name for
+    them.
+    """
     texts = []
     for name, count in total.items():
         if count and name not in ("memory-mb", "vcores"):

@@ -1,5 +1,5 @@
-"""Format for a terminal: rows as aligned columns that fit it, and text of others without control
-characters.
+"""Format for a terminal: rows as aligned columns that fit its width, and texts that were written by
+others, with control characters escaped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def columns(
         rows: Rows of the same length.
         width: Columns of the terminal; None for no limit. If a line is too long, optional columns
             are omitted first, and then the widest column is cut until it fits.
-        optional: Columns that may be omitted, beginning with the last one.
+        optional: Columns that may be omitted, beginning with the last column.
         ids: Columns that are cut at their beginning, such as YARN's ids.
         indent: Written before each line.
     """
@@ -64,10 +64,10 @@ def number(value: object, text: str = "{}") -> str:
 
 
 def clean(text: str, *, keep_lines: bool = False) -> str:
-    """Return a text with its control characters escaped; tabs stay.
+    """Return a text in which control characters, except tabs, are escaped.
 
     Args:
-        text: The text of another program.
+        text: A text that another program has written.
         keep_lines: Leave newlines as they are.
     """
     if text.isprintable():

@@ -1,4 +1,4 @@
-"""Format what a job uses as lines: bars of each role, what is charged, and advice."""
+"""Format what a job uses as lines: bars for each role, the charge, and advice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEGEND = "# mean, = peak, of what was asked"
 
 
 def usage_lines(use: JobUse, *, tasks: bool = False, width: int | None = None) -> Iterator[str]:
-    """Return the lines of `usage`; with `tasks` a table of each task, too."""
+    """Return the lines of `usage`; with `tasks`, also a table of all tasks."""
     after = clause("  after {}", use.elapsed_s and duration_text(use.elapsed_s))
     yield f"{use.name}  {use.state.value}{after}"
     roles = use.used.roles if use.used else {}
@@ -83,7 +83,7 @@ def _bar_line(
 
 
 def bar(mean: float, peak: float, asked: float | None) -> str:
-    """Return a bar of plain characters; blanks where nothing was asked."""
+    """Return a bar of plain characters; blanks if no amount was asked for."""
     if not asked:
         return " " * (WIDTH + 2)
     marks, ends = (min(WIDTH, round(part / asked * WIDTH)) for part in (mean, peak))
