@@ -1,8 +1,9 @@
 """Recognise job files and command lines of other systems, and translate them into the tree of a job
-spec, which the same reader then reads.
+spec, which the reader of job specs then reads.
 
-A format is a row of `FORMATS` or `COMMANDS`, and a `Dialect` in the `DIALECTS` of its module: its
-table of keys (`rows.py`), and what is more than a renaming.
+A format is a row of `FORMATS` or `COMMANDS`, and a `Dialect` in the `DIALECTS` of its module. The
+`Dialect` has the table of the format's keys (`rows.py`), and code for translations that are more
+than a renaming.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ _FATES = {"=": "mapped", "~": "warning", ".": "no meaning", "x": "refused"}
 
 
 def keys(name: str) -> Iterator[dict[str, str]]:
-    """Return a format's keys: each with the key below which it stands, and what becomes of it."""
+    """Return a format's keys: each key with its parent key, and what becomes of it."""
     from submit_tf_job.dialects.rows import path_of
 
     for group in dialect_of(name).keys:
@@ -159,10 +160,10 @@ def read(text: str, notes: Diagnostics, name: str | None) -> tuple[Node, Transla
     Args:
         text: The file.
         notes: Collects problems.
-        name: The format, "jobspec" for none of other systems; None to recognise it.
+        name: The format; "jobspec" for a job spec of this package; None to recognise the format.
 
     Raises:
-        Unreadable: It cannot be parsed, or is not a job, but a file of a similar kind.
+        Unreadable: The text cannot be parsed, or it is not a job but a file of a similar kind.
     """
     try:
         root = parse(text, notes)
@@ -210,7 +211,7 @@ def translate(
 
 
 def _refuse_template(node: Node, path: str = "") -> None:
-    """Refuse a template whose placeholders stand in quotes, so that it is YAML."""
+    """Refuse a template whose placeholders are in quotes, so that it can be parsed as YAML."""
     if isinstance(node, Table):
         for entry in node.entries:
             _refuse_template(entry.value, f"{path}.{entry.key}" if path else entry.key)
@@ -229,7 +230,7 @@ def read_command(
     Args:
         words: The whole command line, with the program.
         notes: Collects problems.
-        base: The directory of the files that it names.
+        base: The directory for relative paths in the command line.
         name: The name of the format; None to recognise it.
 
     Raises:
@@ -264,7 +265,7 @@ def read_command(
 
 
 def _refuse_relatives(root: Table, text: str) -> None:
-    """Refuse other kinds of Kubernetes objects, and other configurations of Hadoop."""
+    """Refuse files of similar kinds: other Kubernetes objects, and other Hadoop configurations."""
     if text.lstrip().startswith("<"):
         for prefix, name in (("hbox.", "Hbox"), ("xlearning.", "XLearning"), ("spark.", "Spark")):
             if any(entry.key.startswith(prefix) for entry in root.entries):
@@ -287,8 +288,8 @@ def _refuse_relatives(root: Table, text: str) -> None:
 def _read_unparsed(
     text: str, notes: Diagnostics, error: Unreadable
 ) -> tuple[Node, Translation | None]:
-    """Read a file of several YAML documents, one of which is a job; else raise `error`, or a more
-    specific one.
+    """Read a file that contains several YAML documents, one of which is a job; else raise `error`,
+    or a more specific error.
     """
     _refuse_program(text, notes)
     if _SEPARATOR.search(text) and _KUBERNETES.search(text):
@@ -322,7 +323,9 @@ def _place_of(text: str, index: int, notes: Diagnostics) -> Location:
 
 
 def _read_documents(text: str, notes: Diagnostics) -> tuple[Table, Translation] | None:
-    """Read the one document that is a job; None without one, or if a document cannot be read."""
+    """Read the only document that is a job; return None if there is no such document, or if a
+    document cannot be read.
+    """
     jobs: list[tuple[str, str, Table]] = []
     others: list[tuple[str, Location]] = []
     try:
@@ -354,7 +357,7 @@ def _read_documents(text: str, notes: Diagnostics) -> tuple[Table, Translation] 
 
 
 def _parse_documents(text: str, notes: Diagnostics) -> Iterator[Table]:
-    """Parse each document of a YAML file; locations are those in the whole file."""
+    """Parse each document of a YAML file; the locations are those in the whole file."""
     from submit_tf_job.host.located.yaml_source import read_yaml
 
     begin = 0

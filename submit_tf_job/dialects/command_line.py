@@ -1,7 +1,7 @@
 """Read a command line of another system: find its program, and parse its flags into a flat tree.
 
-The location of a value is its argument, counted from 1. The names of flags have two hyphens,
-whatever the user wrote.
+The location of a value is the number of its argument, counted from 1. The names of flags are kept
+with two hyphens, however the user wrote them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _kinds_of_flags(dialect: Dialect) -> dict[str, int]:
 
 
 def after_program(words: Sequence[str], *names: str) -> int | None:
-    """Return the index behind the first word whose last path component is one of `names`."""
+    """Return the index after the first word whose last path component is one of `names`."""
     for index, word in enumerate(words):
         if posixpath.basename(word) in names:
             return index + 1
@@ -68,9 +68,10 @@ def each(root: At, name: str) -> Iterator[At]:
 
 
 def open_file(at: At) -> At | None:
-    """Read the YAML or JSON file that a flag names; report a problem, and return None.
+    """Read the YAML or JSON file that a flag names; if that fails, report a problem and return
+    None.
 
-    The cursor of a flag that is not given is returned as it is.
+    If the flag is not given, its cursor is returned as it is.
     """
     reading = at.reading
     if not at:
@@ -124,7 +125,7 @@ class _Parser:
         return Table(tuple(self.entries.values()), place_of(begin))
 
     def _read_flag(self, at: int) -> int:
-        """Read a flag with its value; return the index behind it."""
+        """Read a flag with its value; return the index after it."""
         stated, equals, value = self.words[at].lstrip("-").partition("=")
         name = self.dialect.abbreviations.get(stated, stated)
         flag, place = f"{PREFIX}{name}", place_of(at)

@@ -1,4 +1,4 @@
-"""Values that several dialects read alike: names, amounts, variables, files, programs and
+"""Values that several dialects read in the same way: names, amounts, variables, files, programs and
 TensorBoard.
 """
 
@@ -23,7 +23,7 @@ _STRATEGIES = {"pytorch": "torch", "torch": "torch", "jax": "jax"}
 
 
 def read_name(name: At, root: At, why: str) -> None:
-    """Put the job's name; without one, `why` says what is missing."""
+    """Put the job's name into the job spec; if there is no name, `why` tells what is missing."""
     if not name:
         root.need("name", "name=NAME", why)
         return
@@ -34,13 +34,13 @@ def read_name(name: At, root: At, why: str) -> None:
 
 
 def identifier(text: str, longest: int) -> str:
-    """Return a text as the name of an input or output."""
+    """Return a text in the form that the name of an input or output must have."""
     words = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:longest]
     return words if words[:1].isalpha() else f"f_{words}"
 
 
 def mebibytes(number: str, unit: str | None) -> int:
-    """Return an amount of memory in MiB: `g` is GiB, and any other unit MiB."""
+    """Return an amount of memory in MiB: the unit `g` means GiB, and any other unit MiB."""
     return int(number) * (1024 if (unit or "").lower() == "g" else 1)
 
 
@@ -48,10 +48,10 @@ class MemoryFormat(NamedTuple):
     """How another system writes amounts of memory: a number and a unit.
 
     Attributes:
-        system: Its name in messages.
+        system: The system's name in messages.
         pattern: Matches number and unit.
-        default_mib: Its default.
-        example: What its users write, for messages.
+        default_mib: The system's default, in MiB.
+        example: An amount as the system's users write it, for messages.
     """
 
     system: str
@@ -61,7 +61,9 @@ class MemoryFormat(NamedTuple):
 
 
 def put_memory(where: str, stated: At, role: At, written: MemoryFormat) -> int:
-    """Put a role's memory, or the default, which is reported at `role`; return it in MiB."""
+    """Put a role's memory into the job spec, or the default, which is reported at `role`; return it
+    in MiB.
+    """
     match = written.pattern.fullmatch(stated.text())
     mib = mebibytes(match[1], match[2]) if match else written.default_mib
     if stated and not match:
@@ -73,7 +75,9 @@ def put_memory(where: str, stated: At, role: At, written: MemoryFormat) -> int:
 
 
 def put_variable(text: str, at: At) -> None:
-    """Put a variable of all tasks, written as NAME=VALUE; report another text."""
+    """Put a variable for all tasks, written as NAME=VALUE, into the job spec; report any other
+    text.
+    """
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         at.fail(f"expected NAME=VALUE, found {clip(text)}")
@@ -85,7 +89,9 @@ def put_variable(text: str, at: At) -> None:
 
 
 def put_file(where: str, source: str, name: str, at: At, *, unpack: bool = False) -> bool:
-    """Add a file of this host to `files`; return False for a file of a file system."""
+    """Add a file of this host to `files`; return False if the source is a file on another file
+    system.
+    """
     if "://" in source and not source.startswith("file:"):
         return False
     entry: dict[str, object] = {"src": re.sub("^file:(//)?", "", source), "dst": name}
@@ -99,7 +105,7 @@ def base_name(source: str) -> str:
 
 
 def check_local(name: str, at: At) -> None:
-    """Report a name of a fetched file or an output that leads out of the working directory."""
+    """Report a name of a fetched file or of an output if it leads out of the working directory."""
     if posixpath.normpath(name).startswith(("/", "..")):
         at.fail(
             f"{clip(name)} does not lie in the task's working directory; write a short "
@@ -111,7 +117,8 @@ def declare(where: str, name: str, uri: str, at: At, note: str = "") -> str:
     """Declare an input or output for a file called `name`.
 
     Returns:
-        Its name: that of the same URI, or one that no other URI has.
+        The name of the input or output: if the URI has a name already, that name; else a name that
+        no other URI has.
     """
     check_local(name, at)
     stem = identifier(name, 24)
@@ -131,8 +138,8 @@ def put_input(name: str, uri: str, at: At, note: str = "") -> str:
 
 
 def link(variable: str, name: str, *, unpack: bool = False) -> list[str]:
-    """Return the shell commands that put the fetched file that a variable names at a path of the
-    working directory: by a link, or by unpacking an archive there.
+    """Return shell commands that put a fetched file at a path of the working directory, by a link
+    or by unpacking an archive there. `variable` names the file.
     """
     target, directory = shlex.quote(name), posixpath.dirname(name.rstrip("/"))
     action = f'ln -sfn "${variable}" {target}'
@@ -150,8 +157,8 @@ def quoted(path: str) -> str:
 
 
 def put_board(where: str, directory: str, command_at: At, at: At) -> None:
-    """Put TensorBoard's command for a directory of events, as a word of a shell, and its port, into
-    a role; they are reported at the places of `command_at` and `at`.
+    """Put TensorBoard's command and port into a role. The directory of events is a word of a shell;
+    command and port are reported at the places of `command_at` and `at`.
     """
     command = f"tensorboard --logdir {directory} --bind_all --port $TFJOB_PORT_HTTP"
     command_at.put(f"{where}.command", command)
@@ -159,12 +166,16 @@ def put_board(where: str, directory: str, command_at: At, at: At) -> None:
 
 
 def put_command(path: str, before: list[str], text: str, at: At, note: str) -> None:
-    """Put a command, after shell lines that it needs; the note is about those lines."""
+    """Put a command into the job spec, after shell lines that it needs; the note is about these
+    lines.
+    """
     at.put(path, "\n".join([*before, text]), note if before else "")
 
 
 def refuse_framework(framework: At) -> None:
-    """Report a framework that is not TensorFlow, with the command that prints a starter for it."""
+    """Report a framework other than TensorFlow, with the command that prints a starter job spec for
+    it.
+    """
     name = framework.text()
     strategy = _STRATEGIES.get(name.lower(), "custom")
     variables = " with `variables: horovod`" if name.lower() == "horovod" else ""
@@ -175,6 +186,6 @@ def refuse_framework(framework: At) -> None:
 
 
 def refuse_index(index: At) -> None:
-    """Report a deciding task that is not the first one of its role."""
+    """Report a deciding task that is not the first task of its role."""
     if index and index.text() != "0":
         index.fail("task 0 of the deciding role ends the job here; say 0")

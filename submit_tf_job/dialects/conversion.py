@@ -1,5 +1,5 @@
 """Convert a job file of another system to the text of a job spec: YAML that the strict reader reads
-as the same tree.
+as the same tree as the converted one.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Conversion:
     """A job spec that was converted from a file of another format.
 
     Attributes:
-        dialect: The format, and its version; both "" if the file is a job spec already.
+        dialect: The format and its version; "" if the file is a job spec already.
         text: The job spec.
         remarks: Warnings about dropped keys, and notes on decisions.
-        silent: The keys without effect on YARN.
+        silent: The keys that have no effect on YARN.
         job: The job.
     """
 
@@ -46,8 +46,8 @@ class Conversion:
 
 
 def convert(found: ReadJob) -> Conversion:
-    """Return a job that was read, with the text of its job spec. A job spec that no override
-    changed keeps its own text.
+    """Return a job that was read, together with the text of its job spec. A job spec without
+    overrides keeps its own text.
     """
     file, made = found.source.rpartition("/")[2], found.translation
     if made is None:

@@ -1,4 +1,4 @@
-"""Translate a command line of Hbox (before: XLearning): `hbox-submit [flags] command args…`.
+"""Translate a command line of Hbox (formerly XLearning): `hbox-submit [flags] command args…`.
 
 Sources: Qihoo360/hbox (ClientArguments, HboxConfiguration, HboxContainer, doc/submit.md,
 doc/configure.md).
@@ -128,7 +128,7 @@ class _Flags:
         return self.find(_ROWS[f"--{flag}"])
 
     def find(self, row: Row) -> At:
-        """Return the value of a row; a flag is stronger than a property, as in Hbox."""
+        """Return the value of a row; a flag takes precedence over a property, as in Hbox."""
         keys = [path_of(key) for key in row.spellings]
         names = (k.replace("*", word) for k in keys for word in ("hbox", "xlearning"))
         return next(filter(None, map(self.root.get, names)), self.root.get())

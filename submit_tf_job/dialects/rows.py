@@ -1,12 +1,12 @@
-"""The table of a format's keys: each row says what becomes of a foreign key, for the documentation
-and for the translation alike.
+"""The table of a format's keys: each row tells what becomes of a foreign key. The documentation and
+the translation both use the table.
 
 A row is `FATE KEY, KEY… [-> TARGET [CONVERTER]] [| TEXT]`. Several keys share a row if they are
-spellings of one key, or if the same is said of them. With a TARGET the row acts: `carry` sets that
-key of the job spec, converted by one of `CONVERTERS`; `*` in it is the role. With `!` instead of
-`|` the text is also a note at each value that is carried over. A command line's key is `--flag`
-for a switch, `--flag=` for one value, `--flag=*` for several, and `--flag name` for one of the
-properties that a flag takes as `name=value`.
+spellings of one key, or if the same text applies to them. If the row has a TARGET, `carry` sets
+that key of the job spec, with the value converted by one of `CONVERTERS`; `*` in the TARGET stands
+for the role. With `!` instead of `|` the text is also a note at each value that is carried over. A
+command line's key is `--flag` for a switch, `--flag=` for one value, `--flag=*` for several, and
+`--flag name` for one of the properties that a flag takes as `name=value`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Row:
         fate: What becomes of the key.
         spellings: The key's spellings: keys joined by dots; `*` stands for any key, and `[]` for
             the items of a list.
-        text: What is said about it, or why it is dropped.
-        target: The key of a job spec that `carry` sets; "" for what code translates.
+        text: The text about the key, or why it is dropped.
+        target: The key of a job spec that `carry` sets; "" if code translates the key.
         converter: The converter of the value.
         is_note: Whether the text is a note at each value that is carried over.
     """
@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """One key in one spelling, with its fate and what is said about it."""
+    """One key in one spelling, with what becomes of it and the text about it."""
 
     path: str
     fate: Fate
@@ -70,7 +70,7 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that apply below each of several prefixes."""
+    """The rows of a table, which apply below each of several prefixes."""
 
     prefixes: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -83,13 +83,15 @@ class Rows:
                     yield ForeignKey(prefix + path_of(spelling), row.fate, row.text)
 
     def spelled(self, keep: Callable[[str], bool]) -> Rows:
-        """Return the rows with only the spellings that `keep` accepts, without empty rows."""
+        """Return the rows with only those spellings that `keep` accepts; rows without any spelling
+        are left out.
+        """
         left = (replace(r, spellings=tuple(filter(keep, r.spellings))) for r in self.rows)
         return replace(self, rows=tuple(row for row in left if row.spellings))
 
 
 def path_of(spelling: str) -> str:
-    """Return a spelling without the mark of a flag that takes values."""
+    """Return a spelling without the mark for a flag that takes values."""
     return re.sub(r"=\*?$", "", spelling)
 
 
@@ -142,7 +144,8 @@ CONVERTERS: Mapping[str, Callable[[At], object]] = {
 
 
 def carry(table: Iterable[Row], find: Callable[[Row], At], role: str = "") -> None:
-    """Set the target of each row to what the file states; of several rows the first counts.
+    """Set the target of each row to the value in the file. If several rows have the same target,
+    the first one counts.
 
     Args:
         table: The rows.
@@ -158,7 +161,7 @@ def carry(table: Iterable[Row], find: Callable[[Row], At], role: str = "") -> No
 
 
 def values_of(at: At) -> Callable[[Row], At]:
-    """Return a function that finds a row's value below a place."""
+    """Return a function that finds the value of a row below a place in the file."""
 
     def find(row: Row) -> At:
         found = (at.get(name) or at.find(name) for name in map(path_of, row.spellings))
@@ -196,7 +199,9 @@ def key_tree(table: tuple[Rows, ...]) -> KeyTree:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a property's name is one of a row: `*` is one part, `**` the rest."""
+    """Return whether the name of a property matches a row's name: `*` stands for one part of it,
+    `**` for the rest.
+    """
     words = {"**": ".+", "*": "[^.]+"}
     parts = re.split(r"(\*\*?)", pattern)
     return (

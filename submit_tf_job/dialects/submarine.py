@@ -1,5 +1,6 @@
-"""Translate a YAML file of Apache Submarine's `job run -f`, and its command line: `… job run --name
-N …`, of its YARN services and of its TonY runtime. A key of the file and its flag are one row.
+"""Translate a YAML file for Apache Submarine's `job run -f`, and the command line `… job run --name
+N …`, for its YARN services and for its TonY runtime. A key of the file and the flag with the same
+meaning are one row.
 
 Sources: apache/submarine 0.2 to 0.4 (RunJobCli, CliConstants, ParametersHolder, YamlConfigFile,
 ResourceUtils, TensorFlowServiceSpec, Localizer, TonyUtils); Hadoop 3.2's hadoop-yarn-submarine.
@@ -27,7 +28,7 @@ _MORE = "Submarine reads it and does nothing; here it counts"
 
 
 def _both_spellings(table: str) -> tuple[Row, ...]:
-    """Parse rows whose keys of the file have both spellings that Submarine reads
+    """Parse rows for keys of the file; each key has the two spellings that Submarine reads
     (UnderscoreConverterPropertyUtils).
     """
     return tuple(replace(row, spellings=tuple(_spellings_of(row))) for row in rows(table))
@@ -118,10 +119,10 @@ class _SubmarineJob:
     """The two sources of a job: flags, a file, or both.
 
     Attributes:
-        root: The place of problems that concern the whole job.
-        flags: The flags; absent where there is only a file.
-        file: The file; absent where there are only flags.
-        tony: Whether Submarine runs the job by TonY.
+        root: The place at which problems of the whole job are reported.
+        flags: The flags; absent if there is only a file.
+        file: The file; absent if there are only flags.
+        tony: Whether Submarine runs the job with TonY.
     """
 
     root: At
@@ -156,7 +157,9 @@ class _SubmarineJob:
 
     @property
     def checkpoints(self) -> str:
-        """The directory of checkpoints, as a word of a shell; Submarine has a default for it."""
+        """The directory of checkpoints, as a word of a shell; Submarine has a default for this
+        directory.
+        """
         if stated := self.get("configs.checkpoint_path").text():
             return common.quoted(stated)
         name = as_label(self.get("spec.name").text())
@@ -171,7 +174,7 @@ class _SubmarineJob:
         return self.file.get("tensorBoard", "tensor_board", "tensorboard")
 
     def texts(self, key: str, flag: str) -> Iterator[At]:
-        """Iterate over the values of a flag that repeats, and of a list in the file."""
+        """Iterate over the values of a flag that may be repeated, and of a list in the file."""
         yield from each(self.flags, flag)
         yield from self._in_file(key).items()
 
@@ -231,7 +234,9 @@ def _read_job(job: _SubmarineJob) -> None:
 
 
 def _job_roles(job: _SubmarineJob) -> Iterator[_Tasks]:
-    """Iterate over the roles; in Submarine's YARN services the first worker is the master."""
+    """Iterate over the roles; in Submarine's YARN services, the first worker is the master, and
+    becomes the chief.
+    """
     workers, ps = job.get("roles.worker.replicas"), job.get("roles.ps.replicas")
     count = workers.whole() if workers else 1
     at = workers or job.root
@@ -307,7 +312,7 @@ def _read_training(job: _SubmarineJob, role: _Tasks, where: str, links: list[str
 
 
 def _with_paths_filled(command: At, job: _SubmarineJob) -> str:
-    """Replace %input_path% and the like (AbstractLaunchCommand.replacePattern)."""
+    """Replace %input_path% and similar placeholders (AbstractLaunchCommand.replacePattern)."""
     text = command.text()
     checkpoint = job.get("configs.checkpoint_path")
     values = {
@@ -421,7 +426,9 @@ def _read_localization(at: At, where: str) -> list[str]:
 
 
 def _read_resource_files(job: _SubmarineJob) -> Iterator[str]:
-    """Read TonY's list of `SOURCE[#archive]`, which also names the jars that Submarine needs."""
+    """Read TonY's list of `SOURCE[#archive]`; the list also contains the jars that Submarine itself
+    needs.
+    """
     at = job.flags.get("--conf tony.containers.resources")
     for part in at.parts():
         source = part.removesuffix("#archive")
@@ -459,7 +466,7 @@ def _read_quicklink(at: At, roles: set[str]) -> None:
 
 
 def _first_flag(words: Sequence[str]) -> int | None:
-    """Return the index of the first flag: behind `job run`."""
+    """Return the index of the first flag, which comes after `job run`."""
     found = [index for index, pair in enumerate(pairwise(words)) if pair == ("job", "run")]
     return found[0] + 2 if found else None
 

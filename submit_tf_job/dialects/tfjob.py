@@ -291,7 +291,7 @@ def _stated_replica_types(spec: At) -> Iterator[_Replica]:
 
 
 def _stated_replicas(spec: At) -> Iterator[tuple[str, At, At]]:
-    """Iterate over type, value and restart policy of the replicas, in either form."""
+    """Iterate over type, value and restart policy of the replicas, for both forms of the file."""
     for kind, at in spec.get("tfReplicaSpecs").members():
         yield kind, at, at.get("restartPolicy")
     for at in spec.get("replicaSpecs", "replica_specs").items():
@@ -300,7 +300,7 @@ def _stated_replicas(spec: At) -> Iterator[tuple[str, At, At]]:
 
 
 def _read_strategy(spec: At, replicas: dict[str, _Replica]) -> tuple[Strategy, str | None]:
-    """Choose the strategy, which a TFJob does not state, and who ends the job."""
+    """Choose the strategy, which a TFJob does not state, and the task whose end ends the job."""
     termination = spec.find("terminationPolicy.chief.replicaName")
     common.refuse_index(spec.find("terminationPolicy.chief.replicaIndex"))
     deciding = next((role for role in _ORDER[:2] if role in replicas), None)
@@ -363,7 +363,7 @@ def _read_restart(spec: At, replica: _Replica, strategy: Strategy, deciding: str
 
 
 def _read_board(spec: At, replicas: dict[str, _Replica]) -> None:
-    """Translate TensorBoard of the list form to a sidecar."""
+    """Translate TensorBoard, which the list form has, to a sidecar."""
     board = spec.get("tensorboard", "tensorBoard")
     if not board:
         return
@@ -385,7 +385,7 @@ def _read_board(spec: At, replicas: dict[str, _Replica]) -> None:
 
 
 def _read_pod(template: At, role: str, image: At) -> None:
-    """Read a pod template as one role; `image` is for a container without one."""
+    """Read a pod template as one role; `image` is used for a container that states no image."""
     pod = template.get("spec")
     container = _tensorflow_container(pod)
     if not container:
@@ -434,7 +434,9 @@ def _read_image(container: At, where: str, other: At) -> None:
 
 
 def _read_env(container: At, where: str) -> dict[str, str]:
-    """Read the variables; return those with a literal value, for $(NAME)."""
+    """Read the variables; return the variables that have a literal value, because $(NAME) may refer
+    to them.
+    """
     values: dict[str, str] = {}
     for item in container.get("env").items():
         stated, value, origin = item.get("name"), item.get("value"), item.get("valueFrom")
@@ -467,7 +469,9 @@ def _need_variable(origin: At, name: str, where: str) -> None:
 
 
 def _expanded_text(at: At, values: Mapping[str, str]) -> Scalar:
-    """Return a text with $(NAME) expanded as the kubelet does it: unknown names stay."""
+    """Return a text in which $(NAME) is expanded as the kubelet does it: unknown names stay as they
+    are.
+    """
     left: list[str] = []
 
     def one(match: re.Match[str]) -> str:

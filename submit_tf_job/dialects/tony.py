@@ -1,7 +1,7 @@
 """Translate a job file of TonY: a Hadoop configuration (XML) with properties `tony.…`.
 
-And a command line: `… com.linkedin.tony.cli.ClusterSubmitter [flags]`, whose flags become
-properties over those of `--conf_file`.
+Also translate a command line: `… com.linkedin.tony.cli.ClusterSubmitter [flags]`. Its flags become
+properties that take precedence over those in `--conf_file`.
 
 Sources: tony-framework/TonY (TonyConfigurationKeys, TonyClient, TonySession, TFRuntime,
 LocalizableResource, Utils, ClusterSubmitter).
@@ -144,7 +144,7 @@ class _TonyJob:
     gang: bool = True
 
     def get(self, *names: str) -> At:
-        """Return the first of several properties that is there and not empty."""
+        """Return the first of several properties that exists and is not empty."""
         found = [self.root.get(f"{_PREFIX}{name}") for name in names]
         return next((at for at in found if at.text()), self.root.get())
 
@@ -153,7 +153,7 @@ class _TonyJob:
         return self.get(*(name.replace("*", type_name) for name in names))
 
     def listed(self, *names: str) -> list[str]:
-        """Return the parts of the comma lists of several properties."""
+        """Return the parts of several properties that are lists separated by commas."""
         return [part for name in names for part in self.root.get(f"{_PREFIX}{name}").parts()]
 
     @property
@@ -178,7 +178,7 @@ class _TonyJob:
 
 
 def _recognise_format(root: At) -> str | None:
-    """Return "XML" for a configuration with a property of TonY; None for another file."""
+    """Return "XML" for a configuration that has a property of TonY; None for any other file."""
     return "XML" if any(key.startswith(_PREFIX) for key in root.keys) else None
 
 
@@ -200,10 +200,10 @@ def _read_job(root: At) -> None:
 
 
 def _with_variables_replaced(root: At) -> At:
-    """Replace `${name}` by the property of that name, as Hadoop does.
+    """Replace `${name}` by the value of the property with that name, as Hadoop does.
 
-    A name that is not a property stays as it is in a command, for the shell; in any other value it
-    is a problem.
+    If no property has that name, `${name}` stays as it is in a command, because the shell may
+    expand it; in any other value it is a problem.
     """
     values = {e.key: e.value.text for e in root.entries if isinstance(e.value, Scalar)}
     table = Table(root.entries, root.place)
@@ -232,7 +232,9 @@ def _expanded_text(text: str, values: Mapping[str, str]) -> str:
 
 
 def _job_types(job: _TonyJob) -> Iterator[_Type]:
-    """Iterate over the types that have instances; a log directory adds TensorBoard."""
+    """Iterate over the types that have instances; if a log directory is given, add the type for
+    TensorBoard.
+    """
     untracked, stops = job.listed("application.untracked.jobtypes"), job.stops
     sidecars = [_BOARD]
     if job.root.get("tony.application.sidecar.jobtypes"):
@@ -337,7 +339,9 @@ def _read_limits(job: _TonyJob) -> None:
 
 
 def _whole_seconds(at: At, unit: int) -> int:
-    """Return whole seconds, rounded up; 0 for a limit that is switched off (0 or negative)."""
+    """Return whole seconds, rounded up; 0 for a limit that is switched off (with 0 or a negative
+    number).
+    """
     if re.fullmatch(r"-[0-9]{1,15}", at.text()):
         return 0
     return -(-at.whole() // unit)
@@ -373,8 +377,8 @@ def _read_success(job: _TonyJob) -> None:
 
 
 def _finish_timeout(job: _TonyJob) -> At:
-    """Return the time that tasks of other types have to end, after those of a group that includes
-    the deciding role.
+    """Return how many seconds tasks of other types have to end after the tasks of a group that
+    includes the deciding role.
     """
     found = job.root.get()
     pattern = re.compile(r"tony\.application\.dependency\.([A-Za-z]+)\.timeout\.after\.([A-Za-z]+)")
@@ -487,7 +491,7 @@ def _read_placement(job: _TonyJob, one: _Type, where: str) -> None:
 
 
 def _drop_without_instances(job: _TonyJob) -> None:
-    """Name each property of a type that does not exist, as it has no instances."""
+    """Report each property of a type that does not exist because it has no instances."""
     for entry in job.root.entries:
         match = _TYPE_KEY.fullmatch(entry.key)
         missing = match and match[1] not in _NOT_TYPES and match[1] not in job.types
@@ -528,7 +532,7 @@ _LISTS = re.compile(r"tony\.(containers|execution)\.envs|tony\.[a-z]+\.resources
 
 
 def _first_flag(words: Sequence[str]) -> int | None:
-    """Return the index of the first flag: behind the class, and a `--` of gcloud."""
+    """Return the index of the first flag: after the class, and after a `--` of gcloud."""
     for index, word in enumerate(words):
         if _PROGRAM.fullmatch(word):
             rest = words[index + 1 :]

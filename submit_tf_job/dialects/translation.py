@@ -1,5 +1,5 @@
-"""Translate a foreign tree: a cursor over it, the resulting tree of a job spec, and what is said of
-keys that do not carry over.
+"""Translate a foreign tree: a cursor over it, the tree of the job spec that is built, and remarks
+about keys that have no equivalent.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _NO_MEMORY = "no memory is stated, and YARN needs an amount"
 class At:
     """A cursor: a node of the foreign tree, with its path.
 
-    A value that is absent or null has a cursor, too. It is false, and reads as nothing: "", no
-    items, no members. Nothing is put for it, and no remark is made about it.
+    A value that is absent or null has a cursor, too. This cursor is false, and reads as empty: "",
+    no items, no members. `put` does nothing for it, and no remark is made about it.
 
     Attributes:
         node: The node; None for an absent value.
-        path: Its path; of an absent value that of the mapping without it.
+        path: The path of the node; for an absent value, the path of the mapping that lacks it.
     """
 
     def __init__(self, node: Node | None, path: str, place: Location, reading: Translation) -> None:
@@ -62,7 +62,7 @@ class At:
 
     @property
     def keys(self) -> set[str]:
-        """The keys of a mapping, also those without a value."""
+        """The keys of a mapping, including keys without a value."""
         return {entry.key for entry in self.entries}
 
     def get(self, *names: str) -> At:
@@ -79,7 +79,7 @@ class At:
         return At(entry.value, path, entry.place, self.reading)
 
     def find(self, path: str) -> At:
-        """Return the value at a dotted path below this one."""
+        """Return the value at a dotted path below this value."""
         found = self
         for name in path.split("."):
             found = found.get(name)
@@ -104,7 +104,7 @@ class At:
         return []
 
     def text(self) -> str:
-        """Return a scalar as text; report a list or a mapping, and return ""."""
+        """Return a scalar as text. For a list or a mapping, report a problem and return ""."""
         if isinstance(self.node, Scalar):
             return self.node.text
         if self.node is not None:
@@ -112,7 +112,7 @@ class At:
         return ""
 
     def parts(self) -> list[str]:
-        """Return the parts of a text that commas separate, but for empty ones."""
+        """Return the parts of a text that are separated by commas, without empty parts."""
         return [part.strip() for part in self.text().split(",") if part.strip()]
 
     def words(self) -> list[str]:
@@ -123,8 +123,9 @@ class At:
         """Return a whole number, which may be written as text.
 
         Args:
-            least: The least number; a smaller one, or none, is reported.
-            default: What an absent and a reported value count as.
+            least: The smallest valid number; a smaller number, or a value that is no number, is
+                reported.
+            default: The result for an absent value and for a reported value.
         """
         if self.node is None:
             return default
@@ -158,16 +159,16 @@ class At:
             self.reading.remark(self, "note", text, ours)
 
     def skip(self) -> None:
-        """Count everything below this value as read."""
+        """Mark everything below this value as read."""
         self.reading.skipped.add(self.path)
 
     def put(self, path: str, value: object, note: str = "", *, key: str = "") -> None:
-        """Set a value of the job spec, with this location.
+        """Set a value of the job spec; its location is that of this cursor.
 
         Args:
             path: Keys joined by dots.
             value: The value.
-            note: A note on the decision.
+            note: A note about the decision.
             key: One more key, a name chosen by the user, which may contain dots.
         """
         if self:
@@ -179,8 +180,8 @@ class At:
                 self.note(note, path)
 
     def put_under(self, strategy: str, path: str, value: object, note: str) -> None:
-        """Set a value of the job spec that applies only under `strategy`: not if the overrides
-        choose another.
+        """Set a value of the job spec that applies only with the strategy `strategy`: it is not set
+        if the overrides choose another strategy.
         """
         node = _node_at_place(value, self.place)
         self.put(path, node, note)
@@ -192,7 +193,9 @@ class At:
         self.put(path, Items(items, self.place))
 
     def extend(self, path: str, text: str) -> None:
-        """Append to a text of the job spec, if it has one there; its location stays the same."""
+        """Append to a text of the job spec, if the job spec has a text at this path; the location
+        of the text stays the same.
+        """
         tree = self.reading.tree
         if isinstance(old := _find_node(tree, path), Scalar):
             self.reading.tree = _with_value(
@@ -202,8 +205,8 @@ class At:
     # --- values that `--set` must provide ---
 
     def need(self, ours: str, option: str, why: str) -> None:
-        """Refuse the job unless the overrides set the key `ours` or, if it is a key of a role, the
-        job's key of that name.
+        """Refuse the job unless the overrides set the key `ours`; for a key of a role, they may
+        instead set the key with the same name of the whole job.
         """
         role, _, key = ours.rpartition(".")
         paths = [ours, re.sub(r"^roles\.[^.]+\.", "", ours)]
@@ -228,7 +231,9 @@ class At:
         self.need(f"{role}.command", f"{role}.command={example}", why)
 
     def need_mount(self, role: str, target: str, mode: str, why: str) -> None:
-        """Refuse the job unless a role, such as `roles.ps`, or all roles have a mount there."""
+        """Refuse the job unless a role, such as `roles.ps`, or all roles, have a mount at
+        `target`.
+        """
 
         def satisfied(root: Table) -> bool:
             items = (*_items_at(root, "mounts"), *_items_at(root, f"{role}.mounts"))
@@ -244,11 +249,11 @@ class Dialect:
     """A format of job files, or of a program's command lines.
 
     Attributes:
-        label: Its name in messages.
-        keys: Its table: every key that it has.
+        label: The format's name in messages.
+        keys: The table of the format: every key that it has.
         read: Translates a tree, whose keys are checked against the table afterwards.
-        recognise: Returns the version of a file; None for one of another format.
-        prefix: What the names of a flat file begin with.
+        recognise: Returns the version of a file; None for a file of another format.
+        prefix: The beginning of all names in a flat file.
         begin: Returns the index of the first flag of a command line; None for another program.
         abbreviations: Other names of flags.
         takes_command: Whether the first word that is not a flag begins the job's command.
@@ -269,7 +274,7 @@ class _Need:
     """A value that the foreign file lacks, and that `--set` or the settings can provide.
 
     Attributes:
-        option: The value of `--set`; `[]` stands for the next index of a list.
+        option: The text for `--set`; `[]` stands for the next index of a list.
     """
 
     ours: str
@@ -284,8 +289,8 @@ class Translation:
 
     Attributes:
         seen: The paths of the keys that were read.
-        skipped: Paths below which everything counts as read.
-        silent: The paths of keys without effect on YARN.
+        skipped: Paths below which all values count as read.
+        silent: The paths of keys that have no effect on YARN.
         base: The directory of the files that a command line names.
         declared: The URIs of inputs and outputs by path.
         under: Strategy, path and value of each value that applies only under that strategy.
@@ -319,17 +324,17 @@ class Translation:
         return replace(self.tree, place=first)
 
     def check(self, dialect: Dialect, root: At) -> None:
-        """Record each key of a tree that is refused, dropped or unknown, or had no effect."""
+        """Record each key of a tree that is refused, dropped, unknown or without effect."""
         if dialect.prefix:
             self._check_names(root, dialect.keys, dialect.prefix)
         else:
             self._check_below(root, key_tree(dialect.keys))
 
     def _check_names(self, root: At, table: tuple[Rows, ...], prefix: str) -> None:
-        """Check the keys of a flat file, whose names have dots.
+        """Check the keys of a flat file, which has names with dots instead of nested mappings.
 
-        In the table `*` is one part of a name, and `**` the rest of it; the first row that fits
-        counts. Names without the prefix belong to other programs and are silent.
+        In the table, `*` stands for one part of a name, and `**` for the rest of it; the first row
+        that matches counts. Names without the prefix belong to other programs, and get no remark.
         """
         keys = [key for group in table for key in group.each()]
         names = {key.path for key in keys if "*" not in key.path}
@@ -395,8 +400,8 @@ class Translation:
             self.silent.append(at.path)
 
     def remark(self, at: At, level: Literal["warning", "note"], text: str, ours: str = "") -> None:
-        """Add a remark. A remark that is there already for the same key of another role is counted
-        instead.
+        """Add a remark. If there is already the same remark about the same key of another role,
+        only its count is increased.
         """
         place = at.place
         new = Remark(level, place.source, place.line, place.column, at.path, text, ours=ours)
@@ -415,8 +420,8 @@ class Translation:
 
         Args:
             root: The tree with the overrides.
-            job: The settings' partial job spec, whose values need not be stated.
-            memory: The settings' memory of a task, None for none.
+            job: The settings' partial job spec; the file need not state values that are in it.
+            memory: The memory of a task in the settings; None if the settings have none.
 
         Raises:
             JobSpecError: The translation has problems.
@@ -447,7 +452,9 @@ class Translation:
         return root
 
     def _report_files(self, root: Table) -> None:
-        """Report files of a command line that are not here; else only the next attempt says so."""
+        """Report files of a command line that do not exist here; otherwise only the next attempt
+        would report them.
+        """
         for item in _items_at(root, "files") if self.base else ():
             src = _find_node(item, "src") if isinstance(item, Table) else item
             if isinstance(src, Scalar) and not re.search(r"://|[*?[]", src.text):

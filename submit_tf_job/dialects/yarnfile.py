@@ -1,5 +1,6 @@
-"""Translate a file of YARN's services API ("Yarnfile"), the job file of YARN-8220, which is one
-without artifacts, and the command line of YARN-8220's script: `submit_tf_job.py --input_spec F …`.
+"""Translate a file of YARN's services API ("Yarnfile"); the job file of YARN-8220, which is a
+Yarnfile without artifacts; and the command line of YARN-8220's script: `submit_tf_job.py
+--input_spec F …`.
 
 Sources: hadoop-yarn-services-api (org.apache.hadoop.yarn.service.api.records) and YARN-8220's
 branch, src/main/tensorflow/scripts/submit_tf_job.py, in three generations.
@@ -149,7 +150,7 @@ def _read_kerberos(root: At) -> None:
 
 
 def _role_of_component(component: At) -> str:
-    """Return the role of a component; "" for one without a name."""
+    """Return the role that a component becomes; "" for a component without a name."""
     name = component.get("name").text()
     return _ROLES.get(name, name)
 
@@ -212,8 +213,8 @@ def _read_strategy(root: At, roles: dict[str, At]) -> tuple[Strategy, str | None
 
 
 def _of_component_or_service(root: At, at: At) -> Callable[[Row], At]:
-    """Return a function that finds a row's value; a component's own artifact or resource replaces
-    the whole one of the service.
+    """Return a function that finds the value of a row. If a component has its own artifact or
+    resource, that replaces the whole artifact or resource of the service.
     """
 
     def find(row: Row) -> At:
@@ -291,7 +292,7 @@ def _read_env(level: At, where: str) -> None:
 
 
 def read_runtime(name: str, at: At, role: str) -> None:
-    """Translate a variable of Docker's runtime for a role."""
+    """Translate a variable of YARN's Docker runtime, for a role."""
     row = next((row for row in _RUNTIME if name in row.spellings), None)
     if row is None:
         at.drop(_OURS)

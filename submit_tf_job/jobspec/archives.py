@@ -1,5 +1,5 @@
-"""Read an archive before it is sent: whether a container can unpack it, within the bounds of
-`Price`.
+"""Read an archive before it is sent, to check whether a container can unpack it; the work is
+limited by `Price`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _DAMAGED = (
 
 
 def archive_kind(name: str) -> str:
-    """Return "zip" or "tar" by a file's name; "" for other files."""
+    """Return "zip" or "tar", judged by a file's name; "" for other files."""
     lower = name.lower()
     if lower.endswith(ZIPS):
         return "zip"
@@ -53,13 +53,14 @@ def archive_kind(name: str) -> str:
 
 
 def archive_problem(name: str, source: BinaryIO, *, links: bool, price: Price) -> str:
-    """Return why an archive cannot be unpacked in a container, "" if it can; read all of it.
+    """Return why an archive cannot be unpacked in a container; "" if it can. The whole archive is
+    read for that.
 
     Args:
-        name: Its file's name.
-        source: Its bytes.
-        links: Whether links out of a tar are refused, too.
-        price: What this may cost.
+        name: The name of the archive's file.
+        source: The archive's bytes.
+        links: Whether links that lead out of a tar are refused, too.
+        price: The limits for the work.
 
     Raises:
         UsageError: As `Price.look`.
@@ -84,7 +85,7 @@ def archive_problem(name: str, source: BinaryIO, *, links: bool, price: Price) -
 
 
 class _Packed(io.RawIOBase):
-    """The bytes of an archive; each read checks the bounds of `price`."""
+    """The bytes of an archive; each read checks the limits of `price`."""
 
     def __init__(self, source: BinaryIO, price: Price) -> None:
         self._source, self.price = source, price
@@ -152,7 +153,7 @@ def _damage_sentence(found: zipfile.ZipFile, info: zipfile.ZipInfo, packed: _Pac
 
 
 class _Member(tarfile.TarInfo):
-    """A member of a tar whose extended headers are short: they are read into memory."""
+    """A member of a tar whose extended headers must be short, because they are read into memory."""
 
     @classmethod
     def frombuf(cls, *arguments: Any, **options: Any) -> _Member:
@@ -193,7 +194,9 @@ def _in_tar(packed: _Packed, links: bool) -> Iterator[str]:
 
 
 class _Content:
-    """The bytes of a tar, unpacked and counted: tarfile itself unpacks without bounds."""
+    """The unpacked bytes of a tar, counted while they are read, because tarfile itself unpacks
+    without limits.
+    """
 
     def __init__(self, packed: _Packed) -> None:
         self._packed, self._missing = packed, 0
@@ -216,7 +219,9 @@ class _Content:
 
 
 class _Xz(io.RawIOBase):
-    """An unpacked .xz file; `lzma.LZMAFile` has no bound of memory, which the file itself sets."""
+    """An unpacked .xz file. `lzma.LZMAFile` is not used, because it does not limit the memory,
+    whose size the file itself states.
+    """
 
     def __init__(self, packed: _Packed) -> None:
         self._packed = packed
@@ -248,7 +253,9 @@ class _Xz(io.RawIOBase):
 
 
 def _problems_outside(name: str, what: str = "") -> Iterator[str]:
-    """Yield the problem of a member outside of the directory that the archive is unpacked into."""
+    """Yield the problem of a member that would be outside of the directory into which the archive
+    is unpacked.
+    """
     if name.startswith("/") or posixpath.normpath(name).split("/")[0] == "..":
         yield (
             f"holds {what}{clip(name)}, which leads out of the directory it is unpacked into; "

@@ -1,5 +1,5 @@
-"""Hash this host's files, and remember which archives a container can unpack: unchanged files are
-not read again.
+"""Hash this host's files, and remember which archives a container can unpack, so that unchanged
+files are not read again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def sha256_of(path: Path) -> str:
     """Return the hash of a file, read in pieces.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     with path.open("rb", buffering=0) as file:
         return _hash_of_file(file)
@@ -45,10 +45,10 @@ def _hash_of_file(file: BinaryIO, price: Price | None = None) -> str:
 
 @contextmanager
 def opened_again(file: HostFile) -> Iterator[BinaryIO]:
-    """Open a file that was hashed before.
+    """Open a file that was hashed earlier.
 
     Raises:
-        OSError: It cannot be opened, or was changed or replaced meanwhile.
+        OSError: The file cannot be opened, or was changed or replaced meanwhile.
     """
     with file.path.open("rb") as source:
         if file.stamp and HostFile.stamp_of(os.fstat(source.fileno())) != file.stamp:
@@ -62,8 +62,8 @@ class KnownContents:
     Args:
         directory: The cache directory; None for no cache. A cache that cannot be read or written
             only costs time.
-        base: The directory of the job spec; each has its own cache file.
-        price: What reading the files may cost.
+        base: The directory of the job spec; for each directory there is a separate cache file.
+        price: The limits for reading the files.
     """
 
     def __init__(self, directory: Path | None, base: Path, price: Price) -> None:
@@ -80,12 +80,12 @@ class KnownContents:
         """Return a file with its hash, from the cache if the file has not changed.
 
         Args:
-            path: Its path.
-            opened: The file, opened; it is read from here.
+            path: The file's path.
+            opened: The opened file, from which the content is read.
             found: The status of the open file.
 
         Raises:
-            OSError: It cannot be read.
+            OSError: The file cannot be read.
         """
         stamp, key = HostFile.stamp_of(found), os.fspath(path)
         match self._known.get(key):
@@ -98,12 +98,12 @@ class KnownContents:
         return HostFile(path, found.st_size, sha256, stamp)
 
     def archive_problem(self, file: HostFile, *, links: bool = True) -> str:
-        """Return why an archive cannot be unpacked in a container, "" if it can; read all of it,
-        unless the same content had no problem before.
+        """Return why an archive cannot be unpacked in a container; "" if it can. The whole archive
+        is read, unless the same content had no problem before.
 
         Args:
             file: The archive.
-            links: Whether links out of it are refused, too.
+            links: Whether links that lead out of the archive are refused, too.
         """
         # few jobs have one, and tarfile is large
         from submit_tf_job.jobspec.archives import archive_kind, archive_problem

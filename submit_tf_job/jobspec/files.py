@@ -1,4 +1,4 @@
-"""Find and hash the files of the submitting host that `files` of a job spec lists."""
+"""Find and hash the files of the submitting host that are listed in `files` of a job spec."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Host:
     """The files of this host that a job spec may use.
 
     Attributes:
-        base: The directory that relative paths start from; None if no file of this host may be read
-            (a gateway's callers).
+        base: The directory at which relative paths start; None if no file of this host may be read
+            (for callers of a gateway).
         hadoop_conf: The Hadoop configuration directory, for `hadoop.conf: inline`.
         krb5_conf: The krb5.conf files, the first with the highest precedence.
         cache: The directory for hashes and packages; None for no cache.
-        uploads: The directory of the files of a gateway's caller, without symbolic links; with
-            `base` None a job spec may name only those.
-        price: What reading the job spec may cost.
+        uploads: The directory with the files that a gateway's caller has sent, without symbolic
+            links. If `base` is None, a job spec may name only these files.
+        price: The limits for reading the job spec.
     """
 
     base: Path | None = None
@@ -61,7 +61,7 @@ class Host:
 
 
 class CannotShip(Exception):
-    """The error for a file that cannot be sent; its text is the end of a message."""
+    """A file cannot be sent; the text of the error is the end of a message."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class _Entry:
 
     Attributes:
         name: "." for a directory's content; "" to derive it from the path.
-        exclude: Patterns of what is not sent.
-        gitignore: Whether what .gitignore names is not sent, too.
+        exclude: Patterns of files that are not sent.
+        gitignore: Whether files that .gitignore names are not sent either.
     """
 
     src: str
@@ -89,10 +89,10 @@ class _Entry:
 
 @dataclass
 class Shipper:
-    """Reads or hashes each file once, and limits the number and size of files.
+    """Reads or hashes each file once, and limits the number and the size of the files.
 
     Attributes:
-        remarks: What users should know of the files that are sent, or not.
+        remarks: What users should know about files that are sent or left out.
     """
 
     host: Host
@@ -112,12 +112,13 @@ class Shipper:
     def ship(
         self, values: Mapping[str, Any], at: Where
     ) -> Sequence[ShippedFile | RemoteFile] | None:
-        """Return the files of one entry of `files`: a file, a directory, a pattern, an archive, a
-        project, wheels, a file of HDFS or of a web server.
+        """Return the files for one entry of `files`. The entry may name a file, a directory, a
+        pattern, an archive, a project, wheels, or a file on HDFS or a web server.
 
         Args:
-            values: The entry, None for a wrong value in it; a path alone is its `src`.
-            at: Its path.
+            values: The entry; a wrong value in it is None. If the entry is only a path, this is its
+                `src`.
+            at: The entry's path in the job spec.
         """
         if "project" in values or "wheels" in values:
             return self._python_packages(values, at)
@@ -157,7 +158,9 @@ class Shipper:
             return at.fail(f"{clip(asked.src)}: {error}")
 
     def _downloaded_file(self, asked: _Entry, at: Where) -> list[ShippedFile] | None:
-        """Return the file of a web server, which is kept in the cache by its content's hash."""
+        """Return a file of a web server, after a download. The cache keeps it under the hash of its
+        content.
+        """
         # imported here: urllib would slow down every start
         from submit_tf_job.host.download import DownloadFailed, download, name_of, shown_url
 
@@ -188,7 +191,9 @@ class Shipper:
             return at.fail(f"{clip(src)}: {error}")
 
     def _base_of_path(self, src: str, at: Where) -> Path | None:
-        """Return the base of a path; report a path that may not be read, and return None."""
+        """Return the base directory of a path. If the path may not be read, report that and return
+        None.
+        """
         if self.host.base is not None:
             return self.host.base
         if self._sent is None:
@@ -201,7 +206,9 @@ class Shipper:
         return self._sent.root
 
     def _matching_paths(self, src: str, base: Path) -> list[str]:
-        """Return the paths below `base` that a path or a pattern means; a path means itself."""
+        """Return the paths below `base` that a pattern matches; for a path that is not a pattern,
+        the path itself.
+        """
         if self._sent:
             if name := self._sent.exact(src):
                 return [name]
@@ -232,12 +239,13 @@ class Shipper:
     def _open_file(self, path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
         """Open a file that the job spec names.
 
-        This is the only place that opens one for the first time; `opened_again` opens it later,
-        and checks that it is unchanged.
+        Only this method opens such a file for the first time; `opened_again` opens it later, and
+        checks that it has not changed.
 
         Raises:
-            CannotShip: It is not a file.
-            OSError: It cannot be opened, or for a gateway's caller did not come with the request.
+            CannotShip: The path is not a file.
+            OSError: The file cannot be opened; or a gateway's caller named it, and did not send it
+                with the request.
         """
         if self._sent:
             descriptor = self._sent.open(self._sent.name_of(path))
@@ -321,7 +329,7 @@ class Shipper:
             return at.fail(f"{clip(src)}: {error}")
 
     def sources_of(self, project: Path) -> list[tuple[str, str]]:
-        """Return names and hashes of the files of a Python project."""
+        """Return names and hashes of the files that belong to a Python project."""
         from submit_tf_job.jobspec import wheels
 
         root, left = os.path.realpath(project), LeftOut(self.host.price)
@@ -362,7 +370,7 @@ class Shipper:
                 )
 
     def _virtual_environments(self, top: Path, inner: str) -> frozenset[str]:
-        """Return the directories above a name, and the name, that hold a virtual environment."""
+        """Return those of a path and the directories above it that are virtual environments."""
         parts = inner.split("/")
         names = ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
         return frozenset(name for name in names if self._is_environment(top / name))
@@ -401,9 +409,9 @@ class Shipper:
 
         Args:
             directory: The directory.
-            prefix: What their names in the task's working directory begin with.
-            left: Which of them are left out.
-            inner: The directory's name below the top that `left` knows.
+            prefix: The beginning of the files' names in the task's working directory.
+            left: Decides which files are left out.
+            inner: The directory's name relative to the directory for which `left` was made.
         """
         if self._sent is None:
             root = os.path.realpath(directory)
@@ -501,8 +509,8 @@ class Shipper:
         """Return the description of a file of this host.
 
         Raises:
-            CannotShip: It is not a file, or exceeds a limit.
-            OSError: It cannot be read.
+            CannotShip: The path is not a file, or the file exceeds a limit.
+            OSError: The file cannot be read.
         """
         with self._open_file(path) as (file, status):
             self._reserve_size(status.st_size)
@@ -524,15 +532,16 @@ class Shipper:
         )
 
     def check(self, file: HostFile, *, links: bool = True) -> None:
-        """Refuse an archive before it is uploaded that the container could not unpack.
+        """Refuse an archive that the container could not unpack, before it is uploaded.
 
         Args:
             file: The archive.
-            links: Whether links out of it are refused, too; not for environments, which link to the
-                system's Python.
+            links: Whether links that lead out of the archive are refused, too; False for
+                environments, which contain links to the system's Python.
 
         Raises:
-            CannotShip: It is not an archive, is damaged, or has members outside its directory.
+            CannotShip: The file is not an archive, is damaged, or has members outside of the
+                archive's directory.
         """
         if why := self.contents.archive_problem(file, links=links):
             raise CannotShip(why)
@@ -559,7 +568,9 @@ class Shipper:
 
 @contextmanager
 def shown_path(shown: str, path: Path) -> Iterator[None]:
-    """Convert an error of the operating system about a path to a `CannotShip`."""
+    """Convert an error of the operating system about a path to `CannotShip`, with the path as the
+    user wrote it.
+    """
     try:
         yield
     except FileNotFoundError:
@@ -572,7 +583,7 @@ def shown_path(shown: str, path: Path) -> Iterator[None]:
 
 
 def _remote_file(asked: _Entry, at: Where) -> list[RemoteFile] | None:
-    """Return the description of a file of HDFS, which this host does not read."""
+    """Return the description of a file on HDFS; this host does not read the file."""
     place = asked.src.partition("://")[2]
     name = asked.name or posixpath.basename(place)
     wrong = "@" in place.partition("/")[0] or re.search(r"\s", asked.src) or name == ".."

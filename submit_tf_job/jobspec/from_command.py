@@ -1,4 +1,4 @@
-"""Write the job spec of a command line that starts the user's own program."""
+"""Write the job spec for a command line that starts a program of the user."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class ProgramJob:
-    """A job spec that was made.
+    """A job spec that was made from a command line.
 
     Attributes:
         text: The job spec.
-        tree: The same as a tree.
-        notes: What the user should know about it.
+        tree: The job spec as a tree.
+        notes: What the user should know about the job spec.
     """
 
     text: str
@@ -143,7 +143,9 @@ def _chosen_strategy(asked: RunOptions, program: Program) -> str:
 
 
 def _roles_of_options(asked: RunOptions, strategy: str) -> Mapping[str, Any]:
-    """Return the roles: under parameter-server and estimator a chief is added to the workers."""
+    """Return the roles; with the strategies parameter-server and estimator, a chief is added to the
+    workers.
+    """
     task = {"memory": asked.memory}
     counts = {"cpus": asked.cpus, "gpus": asked.gpus}
     worker = {**task, **{key: count for key, count in counts.items() if count is not None}}
@@ -204,7 +206,9 @@ def _parse_variable(text: str) -> tuple[str, str]:
 
 
 def _parse_input(text: str) -> tuple[str, str]:
-    """Return an input's name, by default its last part without ending, and its URI."""
+    """Return an input's name and its URI; the default name is the last part of the URI without its
+    ending.
+    """
     if named := re.match(r"([a-z][a-z0-9_]*)=", text):
         return named[1], text[named.end() :]
     last = posixpath.basename(text.rstrip("/")).partition(".")[0].lower()
@@ -213,7 +217,9 @@ def _parse_input(text: str) -> tuple[str, str]:
 
 
 def _outputs_of_options(asked: RunOptions, job: str) -> dict[str, dict[str, Any]]:
-    """Return the outputs of --store, and that of --keep, which may be one of them (`kept`)."""
+    """Return the outputs of --store and the output of --keep (`kept`), which may also be one of
+    them.
+    """
     found: dict[str, dict[str, Any]] = {}
     for text in asked.outputs:
         name, uri = (
@@ -229,10 +235,10 @@ def _outputs_of_options(asked: RunOptions, job: str) -> dict[str, dict[str, Any]
 
 
 def _place_of_output(asked: RunOptions, job: str, output: str) -> str:
-    """Return the URI of an output that states none.
+    """Return a URI for an output that states none.
 
     Raises:
-        UsageError: No HDFS is known.
+        UsageError: No address of HDFS is known.
     """
     if asked.home is None:
         raise UsageError(
@@ -260,7 +266,7 @@ def _task_count(tree: Table) -> int:
 
 
 def _alone_notes(program: Program, asked: RunOptions, tree: Table) -> Iterator[str]:
-    """Yield why each of several tasks may train by itself."""
+    """Yield reasons why each of several tasks may train separately, without the others."""
     yield from program.own_meeting
     strategy = to_python(tree).get("strategy")
     known = program.names_strategy or program.own_meeting or asked.files
@@ -294,7 +300,9 @@ def _output_notes(tree: Table) -> Iterator[str]:
 
 
 def by_option(error: JobSpecError, asked: RunOptions) -> JobSpecError:
-    """Return the error with the options of `run` instead of lines: the user has written no file."""
+    """Return the error with the options of `run` instead of line numbers, because the user has
+    written no file.
+    """
     uris = "|".join(_parse_input(text)[0] for text in asked.data_uris)
     known = ((rf"inputs\.({uris})(\..*)?", "--data-uri"), *_OPTIONS)
     problems: dict[tuple[str, str], Problem] = {}

@@ -1,4 +1,4 @@
-"""Read the keys that name something of this host: `hadoop`, `kerberos` and `python`."""
+"""Read the keys that name things of this host: `hadoop`, `kerberos` and `python`."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ _ENVIRONMENT = re.compile(r".+\.(tar\.gz|tgz|tar|zip)")
 
 
 def read_hadoop(conf: str, at: Where, directory: Path | None) -> HadoopConf | None:
-    """Return the configuration that the key `conf` names; read that of this host.
+    """Return the configuration that the key `conf` names; if it is `inline`, read the configuration
+    of this host.
 
     Args:
         conf: The value of the key.
-        at: Its path.
+        at: The key's path.
         directory: The Hadoop configuration directory of this host, for `conf: inline`.
     """
     if conf == "inline":
@@ -82,11 +83,12 @@ def _inline_files(at: Where, directory: Path | None) -> tuple[ShippedFile, ...] 
 
 
 def read_kerberos(values: Mapping[str, Any], at: Where, host: Host) -> Kerberos | None:
-    """Return the value of the key; read and check a keytab of this host.
+    """Return the value of the key `kerberos`; if it names a keytab of this host, read and check the
+    keytab.
 
     Args:
         values: The mapping; None for a wrong value.
-        at: Its path.
+        at: The key's path.
         host: The files of this host.
     """
     principal, written = values.get("principal"), values.get("keytab")
@@ -102,8 +104,8 @@ def read_kerberos(values: Mapping[str, Any], at: Where, host: Host) -> Kerberos 
 
 
 def _content_of_keytab(written: str, at: Where, host: Host, principal: str | None) -> bytes | None:
-    """Return the bytes of a keytab of this host; None for one that is elsewhere, or cannot be used,
-    which is reported.
+    """Return the bytes of a keytab of this host. Return None for a keytab that is elsewhere, and
+    for a keytab that cannot be used, which is reported.
     """
     if REMOTE_KEYTAB.fullmatch(written):
         return None
@@ -117,7 +119,9 @@ def _content_of_keytab(written: str, at: Where, host: Host, principal: str | Non
 
 
 def _read_keytab(at: Where, shown: str, path: Path) -> bytes | None:
-    """Return a keytab of this host; check the mode of the file that is read."""
+    """Return the content of a keytab of this host; the permissions are checked on the opened
+    file.
+    """
     try:
         with open_input(path) as file:
             found = os.fstat(file.fileno())
@@ -141,7 +145,9 @@ def _read_keytab(at: Where, shown: str, path: Path) -> bytes | None:
 
 
 def _absolute_path(path: Path) -> str:
-    """Return an absolute path, quoted if it has characters that a terminal interprets."""
+    """Return an absolute path; it is quoted if it contains characters that a terminal would
+    interpret.
+    """
     text = str(path.absolute())
     return text if text.isprintable() else clip(text)
 
@@ -180,10 +186,11 @@ def _inline_krb5_conf(at: Where, host: Host) -> Krb5Conf | None:
 
 
 def _merged_krb5_conf(paths: Iterable[Path]) -> bytes:
-    """Return one krb5.conf, or several merged, in the order of KRB5_CONFIG: the first value wins.
+    """Return the content of one krb5.conf; if there are several, merge them in the order of
+    KRB5_CONFIG: the first value of a key counts.
 
-    A container has none of the directories that a host's krb5.conf includes, and MIT's library
-    refuses a file whose `includedir` is missing.
+    Included files are merged, too: a container does not have the directories that a host's
+    krb5.conf includes, and MIT's library refuses a file if an `includedir` in it does not exist.
 
     Raises:
         OSError: A file cannot be read.
@@ -231,13 +238,14 @@ def _included_files(word: str, path: Path) -> list[Path]:
 def read_python(
     values: Mapping[str, Any], at: Where, shipper: Shipper, interpreter: str | None = Job.python
 ) -> Python | None:
-    """Return the value of the key.
+    """Return the value of the key `python`.
 
     Args:
-        values: The mapping, None for a wrong value; text alone is the interpreter.
-        at: Its path.
+        values: The mapping; a wrong value in it is None. If the value is only a text, it is the
+            interpreter.
+        at: The key's path.
         shipper: Reads files of this host.
-        interpreter: The interpreter of a mapping that names none.
+        interpreter: The interpreter, if the mapping names none.
     """
     interpreter, version = values.get("interpreter", interpreter), values.get("version", "")
     if interpreter is None or version is None:

@@ -31,14 +31,14 @@ _EVENTS = re.compile(r"board|curve|event|log|summar|^tb$")
 
 @dataclass(frozen=True)
 class Page:
-    """What the options of both commands give.
+    """The values that both commands take from their options.
 
     Attributes:
         name: The job's name.
-        lifetime: How long it may run.
-        task: What the role has beside its port: memory, cpus, gpus.
-        image: The image; None for that of the settings.
-        home: The user's directory on HDFS; None without one.
+        lifetime: How long the job may run.
+        task: The role's other keys beside its port: memory, cpus, gpus.
+        image: The image; None for the image in the settings.
+        home: The user's home directory on HDFS; None if there is none.
     """
 
     name: str
@@ -53,8 +53,8 @@ def notebook_spec(page: Page, token: str, files: Sequence[str]) -> dict[str, Any
 
     Args:
         page: The options.
-        token: The file of this host with the token.
-        files: More files that are sent.
+        token: The file of this host that contains the token.
+        files: Further files that are sent.
     """
     notebooks = {
         "uri": f"{page.home}/{page.name}/notebooks",
@@ -72,7 +72,9 @@ def notebook_spec(page: Page, token: str, files: Sequence[str]) -> dict[str, Any
 
 
 def tensorboard_spec(page: Page, uris: Mapping[str, str]) -> dict[str, Any]:
-    """Return the job spec of a TensorBoard over copies of directories, by name."""
+    """Return the job spec of a TensorBoard that shows copies of directories; `uris` are the
+    directories by name.
+    """
     inputs = {name: {"uri": uri, "download": True} for name, uri in uris.items()}
     return {**_spec_of_page(page, "tensorboard", _TENSORBOARD), "inputs": inputs}
 
@@ -91,8 +93,8 @@ def _spec_of_page(page: Page, role: str, command: str) -> dict[str, Any]:
 
 
 def events_of(outputs: Mapping[str, str]) -> dict[str, str]:
-    """Return name → URI of the outputs of a job that by their names hold events; if there are none,
-    of all its outputs.
+    """Return name → URI of those outputs of a job whose names suggest that they contain events; if
+    there are none, of all outputs.
     """
     return {name: uri for name, uri in outputs.items() if _EVENTS.search(name)} or dict(outputs)
 

@@ -29,7 +29,7 @@ class Uploader(str, Enum):
 
 
 class OnFailure(str, Enum):
-    """What happens to a task's output when its command failed."""
+    """What happens to a task's output if its command failed."""
 
     DISCARD = "discard"
     KEEP = "keep"  # stored beside the output as <uri>.failed-<run>
@@ -37,7 +37,7 @@ class OnFailure(str, Enum):
 
 
 class OnRetry(str, Enum):
-    """What a restart of all tasks (`retries`) finds in the directory of an output."""
+    """What is in the directory of an output when all tasks start again (`retries`)."""
 
     EMPTY = "empty"
     KEEP = "keep"  # what the generation before has written
@@ -50,7 +50,7 @@ class Input:
     Attributes:
         uri: A file, a directory, or a pattern with `*`, `?`, `[a-c]`.
         sharded: Whether each task that reads gets its own share of the files.
-        download: Whether the bootstrap copies it to the task's disk.
+        download: Whether the bootstrap copies the input to the task's disk.
     """
 
     name: str
@@ -70,14 +70,14 @@ class Output:
 
     Attributes:
         uri: A file or directory.
-        upload: Whether the program writes to its own disk, and the bootstrap copies that to `uri`
-            when the command has ended.
+        upload: Whether the program writes to the task's disk, and the bootstrap copies the result
+            to `uri` after the command has ended.
         by: The tasks whose directory is uploaded.
-        on_failure: What happens to it when the command failed.
-        on_retry: What a restart of all tasks finds in its directory.
+        on_failure: What happens to the output if the command failed.
+        on_retry: What is in the output's directory when all tasks start again.
         overwrite: Whether existing data at `uri` may be replaced.
-        collect: Patterns of files below the directory in which the command starts that are put
-            into its directory when the command has ended.
+        collect: Patterns of files below the directory in which the command starts; matching files
+            are moved to the output's directory after the command has ended.
     """
 
     name: str
@@ -149,7 +149,7 @@ class TFConfigMode(str, Enum):
 
 
 class Variables(str, Enum):
-    """Variables of another system that a task gets beside TF_CONFIG."""
+    """Another system whose variables a task gets in addition to TF_CONFIG."""
 
     CLOUD = "cloud"
     HBOX = "hbox"
@@ -166,7 +166,7 @@ class KerasMode(str, Enum):
 
 
 class ImagePolicy(str, Enum):
-    """What happens where a NodeManager runs a task as a plain process instead of in its image."""
+    """What happens if a NodeManager runs a task as a plain process instead of in its image."""
 
     REQUIRE = "require"
     WARN = "warn"
@@ -174,7 +174,7 @@ class ImagePolicy(str, Enum):
 
 
 class OnStall(str, Enum):
-    """What follows where no task that trains moves for `stall_timeout`."""
+    """What happens if no task that trains makes progress for `stall_timeout`."""
 
     WARN = "warn"
     FAIL = "fail"
@@ -189,16 +189,16 @@ class Restart(str, Enum):
 
 @dataclass(frozen=True)
 class Retries:
-    """When all tasks of a job start again in place.
+    """When all tasks of a job start again in their containers.
 
     Attributes:
-        max: How often.
-        on: The failures after which they do: "lost", "out-of-memory", "any", and exit statuses of
-            commands.
-        node_losses: The number of lost containers of a role on one node after which YARN starts no
-            more of them there; 0 for no limit.
-        memory: The factor for the memory of the role that ran out of it, with which the job is
-            submitted again; None for never.
+        max: How often they start again at most.
+        on: The failures after which they start again: "lost", "out-of-memory", "any", and exit
+            statuses of commands.
+        node_losses: After this number of lost containers of a role on one node, YARN starts no more
+            containers of the role on that node; 0 for no limit.
+        memory: If a role ran out of memory, the job is submitted again with the role's memory
+            multiplied by this factor; None for never.
     """
 
     max: int = DEFAULT_RETRIES
@@ -209,11 +209,12 @@ class Retries:
 
 @dataclass(frozen=True)
 class Stall:
-    """When a training stands still, and what follows.
+    """When a training counts as standing still, and what happens then.
 
     Attributes:
-        after_s: Seconds without output, step and CPU time of all tasks that train.
-        then: What follows.
+        after_s: Seconds in which no task that trains prints output, reports a step, or uses CPU
+            time.
+        then: What happens then.
     """
 
     after_s: Duration
@@ -226,8 +227,8 @@ class Remark:
 
     Attributes:
         level: "warning" for a dropped value, "note" for a decision.
-        source, line, column: Its location.
-        path: Its path in that file.
+        source, line, column: The location that the remark is about.
+        path: The path of the value in that file.
         also: The number of further locations with the same remark.
         ours: The path in the job spec that the decision concerns; "" for none.
     """
@@ -243,7 +244,7 @@ class Remark:
 
     @property
     def place(self) -> Location:
-        """Its location, as messages have it."""
+        """The location of the remark, in the form for messages."""
         return Location(self.source, self.line, self.column)
 
     @property
@@ -315,10 +316,11 @@ class HostFile:
     """A file of the submitting host, identified by its content; it is read again when it is sent.
 
     Attributes:
-        path: Its path.
-        size: Bytes.
-        sha256: `file_contents.sha256_of` the file, in hexadecimal digits.
-        stamp: Size, times and inode when it was hashed, to detect changes; see `stamp_of`.
+        path: The file's path.
+        size: The file's size in bytes.
+        sha256: The hash of the content (`file_contents.sha256_of`), in hexadecimal digits.
+        stamp: Size, times and inode of the file when it was hashed, to detect changes; see
+            `stamp_of`.
     """
 
     path: Path = field(compare=False)
@@ -328,7 +330,9 @@ class HostFile:
 
     @staticmethod
     def stamp_of(found: os.stat_result) -> tuple[int, ...]:
-        """Return the parts of a status that change when a file is written to or replaced."""
+        """Return those parts of a file's status that change when the file is written or
+        replaced.
+        """
         return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
@@ -338,9 +342,9 @@ class ShippedFile:
 
     Attributes:
         name: Path in the task's working directory, relative, with `/`.
-        content: The bytes, or for a large file its description.
+        content: The bytes of the file; for a large file, its description.
         executable: Whether the owner may execute it.
-        unpack: For an archive the directory of the task that it is unpacked into, for a wheel
+        unpack: For an archive, the directory of the task into which it is unpacked; for a wheel,
             `contract.SITE_DIRECTORY`; else "".
     """
 
@@ -366,12 +370,13 @@ class ShippedFile:
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file of HDFS that YARN copies to each node, and every task finds in its working directory.
+    """A file on HDFS that YARN copies to each node, so that every task finds it in its working
+    directory.
 
     Attributes:
         name: Path in the task's working directory, relative, with `/`.
-        unpack: Whether YARN unpacks it into a directory of that name.
-        at: Its path in the job spec.
+        unpack: Whether YARN unpacks the file into a directory with that name.
+        at: The path of the entry in the job spec.
     """
 
     name: str
@@ -381,7 +386,7 @@ class RemoteFile:
 
     @cached_property
     def link(self) -> str:
-        """The name that YARN gives it in the working directory."""
+        """The name of the link that YARN makes for the file in the working directory."""
         return (
             contract.REMOTE_LINK
             + hashlib.sha256(f"{self.unpack} {self.uri}".encode()).hexdigest()[:16]
@@ -397,11 +402,11 @@ class PackageKind(str, Enum):
 
 @dataclass(frozen=True)
 class Packages:
-    """Python packages for images that lack them: one archive, unpacked once on each node.
+    """Python packages for images that lack them: one archive, which is unpacked once on each node.
 
     Attributes:
         archive: The .tar.gz or .zip.
-        version: The Python version that they need, as in 3.11; "" for any.
+        version: The Python version that the packages need, such as 3.11; "" for any.
         wheels: The names of the wheels in it.
     """
 
@@ -416,7 +421,7 @@ class Python:
     """The interpreter that runs the bootstrap, and the packages that are sent with the job.
 
     Attributes:
-        interpreter: "" of a role for the job's.
+        interpreter: The interpreter; in a role, "" for the interpreter of the job.
     """
 
     interpreter: str = "python3"
@@ -445,9 +450,9 @@ class Placement:
     """The placement constraints of a role's tasks.
 
     Attributes:
-        spread: "node" or "rack": no two tasks of the role on one.
-        together: "node" or "rack": all tasks of the role on one.
-        partition: Node label (partition) to run in.
+        spread: "node" or "rack": two tasks of the role never run on the same one.
+        together: "node" or "rack": all tasks of the role run on the same one.
+        partition: The node label (partition) on whose nodes the tasks run.
         attributes: Node attributes, name to accepted values.
     """
 
@@ -463,8 +468,8 @@ class Elastic:
 
     Attributes:
         min: The training starts and continues while at least this many tasks run.
-        grow_after_s: Seconds that the job trains at least before it starts again to include tasks
-            that have joined.
+        grow_after_s: The job trains for at least this many seconds before it starts again in order
+            to include tasks that have joined.
     """
 
     min: int
@@ -476,18 +481,18 @@ class Role:
     """One task group: all tasks of one role.
 
     Attributes:
-        instances: Number of tasks, at least 1; of an elastic role the most.
+        instances: Number of tasks, at least 1; for an elastic role, the largest number.
         image: The Docker image, or `NO_IMAGE`.
         memory_mib: Memory of one task in MiB.
-        kind: What the job expects of its tasks.
+        kind: What the job expects of the role's tasks.
         ports: Ports that each task serves, by name; `AUTO_PORT` for a free one.
         max_restarts: How often each failed task of the role may be started again.
-        tolerate: How many tasks of the role may fail for good without failing the job.
-        workdir: The directory in which the command starts, absolute or below the task's working
-            directory; "" for that.
-        python: Its own interpreter and packages; None for the job's.
-        after: The roles that have succeeded, or run, before its commands start.
-        elastic: The limits of its size; None for a role that needs all its tasks.
+        tolerate: How many tasks of the role may fail finally before the job fails.
+        workdir: The directory in which the command starts: absolute, or below the task's working
+            directory; "" for the working directory.
+        python: The role's own interpreter and packages; None for those of the job.
+        after: The roles that must have succeeded, or run, before the commands of this role start.
+        elastic: The limits of the role's size; None for a role that needs all its tasks.
     """
 
     name: str
@@ -516,12 +521,12 @@ class Role:
 
     @property
     def least(self) -> int:
-        """How many of its tasks must come before the training starts."""
+        """How many tasks of the role must connect before the training starts."""
         return self.elastic.min if self.elastic else self.instances
 
     @property
     def in_container(self) -> bool:
-        """Whether its tasks run in an image, not as plain processes of their nodes."""
+        """Whether the role's tasks run in an image, and not as plain processes of their nodes."""
         return self.image != NO_IMAGE
 
 
@@ -541,7 +546,7 @@ class Krb5Conf:
         kind: "inline" (sent with the job), "node" (a file of the node, mounted read-only) or
             "image" (the image's own file).
         location: The file of the node.
-        content: For inline: the file, merged with the files that it includes.
+        content: For inline: the content of the file, merged with the files that it includes.
     """
 
     kind: str = "image"
@@ -554,10 +559,11 @@ class Kerberos:
     """The identity of the job on a cluster with Kerberos.
 
     Attributes:
-        principal: Service principal of the ApplicationMaster; `_HOST` in it stands for its host.
+        principal: Service principal of the ApplicationMaster; `_HOST` in it stands for the
+            ApplicationMaster's host.
         keytab: `hdfs://…`, `file:///…` (on every node), or the path of `secret` on this host.
-        secret: The bytes of a keytab of this host, which is staged for the job; never written to
-            the service or a log.
+        secret: The bytes of a keytab of this host. The keytab is staged for the job; its bytes are
+            never written to the service or a log.
         krb5_conf: How krb5.conf reaches the containers.
         login: When the tasks log in with the keytab.
     """
@@ -590,25 +596,28 @@ class Job:
     """One training job, independent of any cluster.
 
     Attributes:
-        roles: By name, in the job spec's order.
+        roles: The roles by name, in the order of the job spec.
         description: One line, which YARN shows.
         priority: Within the queue, higher first; None for the cluster's default.
-        inputs: The data that it reads.
-        outputs: The data that it writes.
-        checkpoints: Where the program writes its checkpoints; None for the output of that name.
+        inputs: The data that the job reads.
+        outputs: The data that the job writes.
+        checkpoints: Where the program writes its checkpoints; None for the output with the name
+            `checkpoints`.
         lifetime_s: Seconds from submission after which YARN kills the job; None for no limit.
-        start_timeout_s: Seconds from the deciding task's start in which every task must register.
-        finish_timeout_s: Seconds that other tasks get after the end of the deciding task.
+        start_timeout_s: Seconds after the deciding task's start within which every task must
+            connect to it.
+        finish_timeout_s: Seconds that the other tasks have to end after the end of the deciding
+            task.
         grace_s: Seconds for which a task may be unreachable before it counts as failed.
         stop_grace_s: Seconds between SIGTERM and SIGKILL for commands that the job ends.
-        hold_s: Seconds for which the container of the first failure stays; None for none.
+        hold_s: Seconds for which the container of the first failure is kept; None to keep none.
         prepare: Runs once in the deciding task before all commands; None for nothing.
         deciding_role: The role whose task 0 decides the job.
         ends_with: The tasks whose end is the job's end.
-        variables: What the tasks get beside TF_CONFIG.
-        retries: When all tasks start again in place; None for never.
-        stall_timeout: When a training stands still; None for never.
-        image_policy: What happens where a node ignores the image of a task.
+        variables: The systems whose variables the tasks get in addition to TF_CONFIG.
+        retries: When all tasks start again in their containers; None for never.
+        stall_timeout: When a training counts as standing still; None for never.
+        image_policy: What happens if a node ignores the image of a task.
         python: The Python interpreter that runs the bootstrap in the container.
         packages: Python packages that are sent with the job, for roles without their own.
         places: The location of each value in the user's input, by dotted path.
@@ -666,15 +675,15 @@ class Job:
 
     @property
     def deciding_task(self) -> str:
-        """The component instance whose end is the job's end."""
+        """The component instance whose end also ends the job."""
         return f"{self.deciding_role}-0"
 
     def origin(self, path: str) -> tuple[str, Location]:
         """Return the path and location from which the value at `path` comes.
 
         Returns:
-            For a key that a role inherits from the job or the settings, the location there; for a
-            value without a location, that of its nearest parent.
+            For a key that a role inherits from the job or the settings, the location in the job or
+            the settings; for a value without a location, the location of its nearest parent.
         """
         inherited = _INHERITED.fullmatch(path)
         if path not in self.places and inherited and inherited.group(1) in self.places:
@@ -685,7 +694,9 @@ class Job:
         return path, self.places.get(at, Location(""))
 
     def problem(self, path: str, message: str) -> Problem:
-        """Return a problem at the origin of the value at `path`; for a default, at its parent."""
+        """Return a problem at the origin of the value at `path`; if the value is a default, at the
+        origin of its parent.
+        """
         path, place = self.origin(path)
         at = path
         while at and place.source == "default":

@@ -1,7 +1,7 @@
 """Every key of a job spec, in one table.
 
 The reader, `--set`, the suggestions for mistyped keys, the JSON Schema and the tables of
-docs/job-spec.md come from it. docs/internals/architecture.md has the recipe for a new key.
+docs/job-spec.md come from this table. docs/internals/architecture.md has the recipe for a new key.
 """
 
 from __future__ import annotations
@@ -672,8 +672,8 @@ _ROLE_NAMES = {
 
 
 def role_meant(name: str) -> str | None:
-    """Return TensorFlow's role that the user most likely meant by a role name; None if the name is
-    correct, or resembles none.
+    """Return the role of TensorFlow that the user most likely meant by a role's name; None if the
+    name is correct, or similar to none.
     """
     word = name.lower().replace("_", "-")
     if word in TRAINING_ROLES:

@@ -1,5 +1,5 @@
-"""The kinds of values: each has its JSON Schema, and makes a typed value of a JSON value; and the
-classes of the key table: a kind, a key, and the keys of one mapping.
+"""The kinds of values, and the classes of the key table (a kind, a key, and the keys of one
+mapping). Each kind has its JSON Schema, and makes a typed value from a JSON value.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ class Kind:
     """The kind of a value: its JSON Schema, its typed value and its documentation.
 
     Attributes:
-        types: The JSON types that it may have.
+        types: The JSON types that a value may have.
         shown: The value in a few words of Markdown, for the documentation.
-        schema: Its JSON Schema.
-        make: Returns the typed value of a JSON value of these types; raises ValueError with a
-            sentence for each that the schema refuses, and for what a schema cannot say. Of a
-            mapping (by field, if its keys are known) or list it gets the typed members, None for a
-            wrong one.
-        expected: The value in messages.
+        schema: The JSON Schema of a value.
+        make: Returns the typed value for a JSON value of these types. Raises ValueError, with a
+            sentence, for each value that the schema refuses, and for mistakes that a schema cannot
+            express. For a mapping (by field, if its keys are known) or a list, its argument has the
+            typed members; a wrong member is None.
+        expected: The description of a value in messages.
         definition: The name of the kind's definition in the JSON Schema; "" for none.
-        exact: Whether text that some YAML reader would retype must be in quotes.
-        explains_all: Whether `make` has the sentence for empty text and for numbers, too.
+        exact: Whether a text must be in quotes if some YAML reader would turn it into another type.
+        explains_all: Whether `make` also has the sentences for an empty text and for numbers.
         empty: The problem of an empty list or mapping; "" if it may be empty.
         too_many: The problem of a mapping with too many members.
         keys: The keys of a mapping with known keys.
         members: The kind of the members of a mapping with keys chosen by the user.
-        names: The kind of those keys.
-        dotted: Whether those keys may contain dots.
+        names: The kind of the keys that the user chooses.
+        dotted: Whether the keys that the user chooses may contain dots.
         items: The kind of the items of a list.
-        single: The kind of a value that may stand here without its list or mapping.
-        short: The key of the mapping that such a value is.
+        single: The kind of a single value that may be written instead of a list or mapping.
+        short: The key of the mapping that such a single value stands for.
     """
 
     types: tuple[str, ...]
@@ -73,11 +73,11 @@ class Kind:
 
     @property
     def reference(self) -> dict[str, Any]:
-        """The JSON Schema, or a reference to its definition."""
+        """The JSON Schema, or, if the kind has a definition, a reference to it."""
         return {"$ref": f"#/definitions/{self.definition}"} if self.definition else self.schema
 
     def member(self, name: str) -> Kind | None:
-        """Return the kind of the member of that name; None if the value has no members.
+        """Return the kind of the member with that name; None if the value has no members.
 
         Raises:
             ValueError: The value does not have this key; the message suggests another.
@@ -89,7 +89,7 @@ class Kind:
         return self.keys.rows[name].kind
 
     def is_literal(self, text: str) -> bool:
-        """Whether a text of `--set` is the value itself, and not YAML."""
+        """Return whether a text after `--set` is the value itself, and not YAML."""
         if "string" not in self.types or {"integer", "number", "boolean"} & {*self.types}:
             return False
         return len(self.types) == 1 or text.lstrip()[:1] not in ("[", "{")
@@ -101,16 +101,17 @@ class Key(NamedTuple):
     Attributes:
         name: The key as the user writes it.
         kind: The kind of its value.
-        help: Its purpose, in Markdown; also the description in the JSON Schema.
+        help: The key's purpose, in Markdown; it is also the description in the JSON Schema.
         examples: Values as JSON; the documentation shows the first.
         default: The default value, as a user would write it.
         missing: The hint if a required key is absent; "" for an optional key.
-        words: Its names in other tools, separated by blanks.
+        words: The key's names in other tools, separated by blanks.
         field: The field of the value class, if its name differs from the key.
-        more: Text that the documentation adds to `help`.
+        more: A text that the documentation adds to `help`.
         otherwise: The documentation's text for the default.
         of_site: Whether the settings may set it for all jobs.
-        shared: Whether it is a key of the job and of its roles, which the JSON Schema defines once.
+        shared: Whether both the job and its roles have the key; the JSON Schema then defines it
+            once.
     """
 
     name: str
@@ -127,7 +128,9 @@ class Key(NamedTuple):
     shared: bool = False
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema: that of the value, with help, default and examples."""
+        """Return the JSON Schema of the key: the schema of its value, with help, default and
+        examples.
+        """
         value = {"allOf": [self.kind.reference]} if self.kind.definition else self.kind.schema
         if self.default is not None:
             value = {**value, "default": self.default}
@@ -192,7 +195,9 @@ def _plain_key(key: str) -> str:
 
 
 def as_label(text: str) -> str:
-    """Make a text one of small letters, digits and single hyphens; "" if nothing is left."""
+    """Turn a text into a label of lower-case letters, digits and single hyphens; "" if nothing is
+    left.
+    """
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
@@ -210,8 +215,8 @@ def text(
     definition: str = "",
     **schema: Any,
 ) -> Kind:
-    """Return a kind for text. `schema` has keywords of JSON Schema beside the type; the other
-    arguments are attributes of `Kind`.
+    """Return a kind for text. `schema` has further keywords of JSON Schema; the other arguments are
+    attributes of `Kind`.
     """
     schema = {"type": "string"} | (schema or ({} if empty or exact else {"pattern": r"\S"}))
     return Kind(
@@ -229,17 +234,18 @@ def matching(
     definition: str = "",
     explain: Callable[[str], str] | None = None,
 ) -> Kind:
-    """Return the kind of text that matches a pattern as a whole.
+    """Return the kind of a text that must match a pattern as a whole.
 
     Args:
         pattern: The pattern, in the syntax that Python and ECMAScript share, without `|` outside of
             parentheses.
-        message: The problem of other text, as the end of a sentence.
-        shown: The value in the documentation.
-        expected: The value in messages; "text" where `message` also says what is expected.
-        exact: Whether text that some YAML reader would retype must be in quotes.
-        definition: The name of its definition in the JSON Schema.
-        explain: Returns the problem of other text, instead of `message`.
+        message: The problem of a text that does not match, as the end of a sentence.
+        shown: The description of the value in the documentation.
+        expected: The description of the value in messages; "text" if `message` already says what is
+            expected.
+        exact: Whether a text must be in quotes if some YAML reader would turn it into another type.
+        definition: The name of the kind's definition in the JSON Schema.
+        explain: Returns the problem of a text that does not match, instead of `message`.
     """
     compiled = re.compile(pattern)
 
@@ -260,11 +266,11 @@ def matching(
 
 
 def words(values: Mapping[str, object], **synonyms: str) -> Kind:
-    """Return the kind of a choice of words, each with its value.
+    """Return the kind of a choice between words, each of which stands for a value.
 
     Args:
         values: The value of each word.
-        synonyms: Other tools' words for ours, in lower case and without hyphens.
+        synonyms: Other tools' word → our word; the former in lower case and without hyphens.
     """
 
     def make(word: str) -> object:
@@ -315,7 +321,7 @@ def factor(most: int) -> Kind:
 
 
 def word_or_number(values: Mapping[str, object], least: int, most: int, **synonyms: str) -> Kind:
-    """Return the kind of a choice of words, or a whole number."""
+    """Return the kind of a choice between words and a whole number."""
     named, number = words(values, **synonyms), whole(least, most)
 
     def make(value: str | int) -> Any:
@@ -424,7 +430,7 @@ def _good_items(items: list[Any]) -> tuple[Any, ...]:
 
 
 def good_members(members: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the members of a mapping that are not wrong."""
+    """Return those members of a mapping that are not wrong."""
     return MappingProxyType({name: item for name, item in members.items() if item is not None})
 
 
@@ -436,7 +442,9 @@ def list_of(
     make: Callable[[list[Any]], Any] = _good_items,
     empty: str = "",
 ) -> Kind:
-    """Return the kind of a list; with `or_one` a single item is accepted instead of the list."""
+    """Return the kind of a list; with `or_one`, a single item may be written instead of the
+    list.
+    """
     schema = {"type": "array", "items": kind.reference} | ({"minItems": 1} if empty else {})
     return Kind(
         ("array", *kind.types) if or_one else ("array",),
@@ -465,7 +473,7 @@ def map_of(
 
     Args:
         most: The largest number of keys; 0 for no limit.
-        rules: More keywords of its JSON Schema.
+        rules: Further keywords for the kind's JSON Schema.
     """
     schema = {"type": "object", "additionalProperties": kind.reference, **rules}
     if most:
@@ -484,7 +492,9 @@ def group(
     expected: str = "",
     definition: str = "",
 ) -> Kind:
-    """Return the kind of a mapping of known keys; the value of the key `short` may replace it."""
+    """Return the kind of a mapping with known keys; the value of the key `short` may be written
+    instead of the mapping.
+    """
     single = keys.rows[short].kind if short else None
     return Kind(
         ("object", *single.types) if single else ("object",),

@@ -1,4 +1,6 @@
-"""Decide which files of a directory in `files` are not sent, by patterns as those of .gitignore."""
+"""Decide which files of a directory in `files` are not sent, with patterns like those of
+.gitignore.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,10 @@ class _Rule:
 
 @dataclass
 class LeftOut:
-    """The files of one directory that are not sent.
+    """Decides which files of one directory are not sent.
 
     Attributes:
-        price: What matching may cost.
+        price: The limits for the work of matching.
         follows_gitignore: Whether files that .gitignore names are left out, too.
     """
 
@@ -56,11 +58,12 @@ class LeftOut:
     _secrets: list[str] = field(default_factory=list)
 
     def add_patterns(self, lines: Iterable[str], *, gitignore_of: str | None = None) -> None:
-        """Add patterns; the last one that matches decides.
+        """Add patterns; the last pattern that matches decides.
 
         Args:
-            lines: The patterns, as lines of a .gitignore.
-            gitignore_of: The directory of the .gitignore that they are from; None for `exclude`.
+            lines: The patterns, written like lines of a .gitignore.
+            gitignore_of: The directory of the .gitignore that contains the patterns; None for
+                patterns of `exclude`.
         """
         for line in lines:
             text = line.rstrip()
@@ -77,12 +80,13 @@ class LeftOut:
             self._rules.append(rule)
 
     def covers(self, name: str, *, is_directory: bool, is_environment: bool = False) -> bool:
-        """Return whether a file or directory is left out, whose directory is not.
+        """Return whether a file or directory is left out, given that the directory above it is not
+        left out.
 
         Args:
-            name: Its name below the top.
-            is_directory: Whether it is a directory.
-            is_environment: Whether it is a directory with a virtual environment.
+            name: Its path relative to the directory in `files`.
+            is_directory: Whether the path is a directory.
+            is_environment: Whether the path is a directory with a virtual environment.
         """
         own = self._decision_about(name, is_directory=is_directory, of_gitignore=False)
         if own is None:
@@ -101,10 +105,10 @@ class LeftOut:
         return own
 
     def covers_below(self, name: str, environments: frozenset[str]) -> bool:
-        """Return whether a file or a directory above it is left out.
+        """Return whether a file, or any directory above it, is left out.
 
         Args:
-            name: The file's name below the top.
+            name: The file's path relative to the directory in `files`.
             environments: The names of directories with a virtual environment.
         """
         ends = [end for end, letter in enumerate(name) if letter == "/"]

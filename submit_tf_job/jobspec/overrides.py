@@ -37,7 +37,8 @@ class _Refused(Unreadable):
 
 
 def apply(root: Node, overrides: Sequence[str], notes: Diagnostics) -> Node:
-    """Return the tree with overrides applied in their order; a later one wins.
+    """Return the tree with the overrides applied in order; a later override replaces an earlier
+    one.
 
     Args:
         root: The job spec.
@@ -68,8 +69,8 @@ def _set_value(root: Node, path: str, value: str) -> Node:
 
 
 def _parse_path(path: str) -> tuple[_Steps, Kind | None]:
-    """Return the steps of a path: keys, and indices of lists; and the kind of the value at its end,
-    None for any.
+    """Return the steps of a path (keys, and indices of lists), and the kind of the value at its end
+    (None for any kind).
     """
     steps: list[tuple[Kind | None, str | int]] = []
     kind: Kind | None = group(JOB)
@@ -97,8 +98,8 @@ def _parse_path(path: str) -> tuple[_Steps, Kind | None]:
 
 
 def _replace_node(node: Node, steps: _Steps, new: Node, last: Kind | None) -> Node:
-    """Return a copy of the tree with another node of the kind `last` at the end of the steps;
-    create missing mappings on the path.
+    """Return a copy of the tree in which the node at the end of the steps is replaced by a node of
+    the kind `last`; mappings that are missing on the path are created.
     """
     if not steps:
         if isinstance(node, Table) and isinstance(new, Scalar) and last and last.short == "uri":
@@ -120,7 +121,7 @@ def _replace_node(node: Node, steps: _Steps, new: Node, last: Kind | None) -> No
 
 
 def _as_table(node: Node, kind: Kind | None, step: str) -> Table:
-    """Return the mapping for an absent value, or for a value in its short form."""
+    """Return a mapping for an absent value, or for a value that is written in its short form."""
     if _is_absent(node):
         return Table((), _PLACE)
     if isinstance(node, Scalar) and kind and kind.short:

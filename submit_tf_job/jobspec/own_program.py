@@ -1,4 +1,6 @@
-"""Find the program of a command line behind any launcher, and what it needs of this directory."""
+"""Find the program in a command line, behind any launcher, and the files of this directory that it
+needs.
+"""
 
 from __future__ import annotations
 
@@ -63,16 +65,18 @@ class Program:
     """A command line, and the files of this host that it needs.
 
     Attributes:
-        command: The command line, with the program's name in the task's working directory; text
-            where a shell must read it.
-        env: The variables that stand before the command.
+        command: The command line, in which the program has its name in the task's working
+            directory. It is a text if a shell must read it, else a list of words.
+        env: The variables that are set before the command in the command line.
         name: The program's name without its directory and ending; "" for a command of the image.
         is_torchrun: Whether torchrun starts it.
         files: Path on this host → name in the task's working directory.
-        notes: What may be missing there, or goes wrong there.
-        own_meeting: A sentence for each variable of the job's own that the program sets.
-        is_read: Whether sources of Python were read.
-        names_strategy: Whether one of them, or the command line, names a way to train together.
+        notes: What may be missing in the container, or will fail there.
+        own_meeting: A sentence for each variable that the job sets for its tasks (`_OF_THE_JOB`)
+            and the program replaces.
+        is_read: Whether Python sources were read.
+        names_strategy: Whether a source, or the command line, mentions a way to train with several
+            tasks.
     """
 
     command: list[str] | str
@@ -91,7 +95,9 @@ class Program:
         return [self.command] if isinstance(self.command, str) else self.command
 
     def covers(self, real: str, given: Collection[str]) -> bool:
-        """Return whether a file or directory is sent, by itself or in a directory."""
+        """Return whether a file or directory is sent, either by itself or as part of a
+        directory.
+        """
         places = {*map(os.path.realpath, self.files), *given}
         return any(real == place or real.startswith(f"{place}/") for place in places)
 
@@ -100,17 +106,18 @@ def find_program(command: Sequence[str], base: Path, given: Collection[str] = ()
     """Return the program of this host that a command line starts, and the files that it needs.
 
     The program is looked for behind Python's options, launchers (torchrun, accelerate, coverage,
-    nohup, …), in shell scripts, and in the text of a shell. As Python does, its modules are looked
-    for in the script's own directory, for `-m MODULE` in the working directory. A package travels
-    with all its files. Small files that the command line names travel, too.
+    nohup, …), in shell scripts, and in the text of a shell. Modules that the program imports are
+    looked for as Python does: in the script's own directory; for `-m MODULE`, in the working
+    directory. A package is sent with all its files. Small files that the command line names are
+    sent, too.
 
     Args:
         command: The words of the command line.
         base: The working directory.
-        given: The real paths that are sent in any case.
+        given: The real paths of files that are sent in any case.
 
     Raises:
-        UsageError: The program is not there, or cannot run.
+        UsageError: The program does not exist, or cannot run.
     """
     words = list(command)
     text = words[0] if len(words) == 1 and re.search(r"\s", words[0]) else ""
@@ -188,7 +195,8 @@ class _Search:
             self._add_of_launcher(words, 0)
 
     def add_text(self, text: str, script: str = "") -> None:
-        """Add the programs of a shell's text or script; what is not clear there is passed over.
+        """Add the programs that a shell's text or script starts; parts of it that are not clear are
+        skipped.
 
         `cd`, variables with a known value, and the directory of the script itself are followed.
         """
@@ -214,7 +222,7 @@ class _Search:
         self._in_text, self._in_script, self._inside, self._variables = before
 
     def _add_of_text(self, words: list[str]) -> None:
-        """Add one command of a shell's text."""
+        """Add the program of one command in a shell's text."""
         if not self._in_script:
             self._named += [(self._inside, word) for word in words]
         try:
@@ -223,14 +231,16 @@ class _Search:
             return
 
     def _enter_directory(self, word: str) -> None:
-        """Follow a `cd`; ignore one whose directory is not known."""
+        """Follow a `cd`; ignore it if its directory is not known."""
         path = self._name_of_word(word)
         if path.startswith(("/", "..")) or _is_directory(self.base / path):
             self._inside = "" if path == "." else path
             self._entered.add(os.path.realpath(self.base / path))
 
     def _set_variable(self, word: str) -> bool:
-        """Keep the value of an assignment of a shell; return whether it is one."""
+        """If a word is an assignment of a shell, keep its value; return whether it is an
+        assignment.
+        """
         name, _, value = word.partition("=")
         if not _VARIABLE.fullmatch(word):
             return False
@@ -241,22 +251,26 @@ class _Search:
         return True
 
     def _expand_variables(self, word: str) -> str:
-        """Return a word with the variables whose values are known."""
+        """Return a word in which the variables with known values are expanded."""
         known = {"PWD": ".", **self._variables}
         word = word.replace("$(pwd)", ".")
         value = _SHELL_VARIABLE.sub(lambda found: known.get(found[1], found[0]), word)
         return word if len(value) > _LONGEST_WORD else value
 
     def _path_of_word(self, word: str) -> Path:
-        """Return the path that a word of a shell's text means, after its `cd`s."""
+        """Return the path that a word in a shell's text stands for, after all `cd` commands before
+        it.
+        """
         return self.base / self._inside / word
 
     def _name_of_word(self, word: str) -> str:
-        """Return that path, relative to the working directory."""
+        """Return the path that a word stands for, relative to the working directory."""
         return posixpath.normpath(posixpath.join(self._inside, word))
 
     def add_named_files(self) -> None:
-        """Add the small files of this directory that the command line names; note the others."""
+        """Add the small files of this directory that the command line names; note the other files
+        that it names.
+        """
         home = os.path.realpath(self.base)
         whole = [("", word) for word in self.found.words if word not in self._texts]
         parts = [
@@ -297,7 +311,9 @@ class _Search:
     # --- how programs are started ---
 
     def _add_of_python(self, words: list[str], index: int) -> None:
-        """Add the program that a `python` command runs; short options may stand in one word."""
+        """Add the program that a `python` command runs; several short options may be joined in one
+        word.
+        """
         index += 1
         while index < len(words) and words[index].startswith("-") and words[index] != "-":
             word = words[index]
@@ -376,12 +392,16 @@ class _Search:
             self.absent = f"{clip(named[0])} is not in {self.base}" if named else self.absent
 
     def note_own_meeting(self, place: str, name: str, value: str) -> None:
-        """Note a variable of the job's own that gets a value which does not come from it."""
+        """Note a variable that the job sets for its tasks (`_OF_THE_JOB`), if it gets a value that
+        does not contain the job's value.
+        """
         if name in _OF_THE_JOB and name not in value:
             self.found.own_meeting.append(f"{place} sets {name}, {_ALONE}")
 
     def _note_option(self, words: list[str], index: int, at: int) -> None:
-        """Note an option of a launcher that says where the tasks meet, or what `env` sets."""
+        """Note an option of a launcher that tells where the tasks meet, or a variable that `env`
+        sets.
+        """
         name, equals, value = words[at].partition("=")
         value = value if equals else "".join(words[at + 1 : at + 2])
         option = f"--{name[2:].replace('-', '_')}={value}"
@@ -395,7 +415,9 @@ class _Search:
     # --- modules, code and scripts ---
 
     def _find_module(self, name: str) -> Path | None:
-        """Return a module's file or package; below PYTHONPATH where the command line sets that."""
+        """Return the file or package of a module; if the command line sets PYTHONPATH, also search
+        there.
+        """
         top = name.partition(".")[0]
         if self._inside.startswith(("/", "..")):
             return None
@@ -403,7 +425,7 @@ class _Search:
         return next(filter(None, (_module_path(root, top) for root in roots)), None)
 
     def _python_path(self) -> list[str]:
-        """Return the directories here that the command line adds to Python's path."""
+        """Return the directories of this host that the command line adds to Python's path."""
         given = (values.get("PYTHONPATH", "") for values in (self._variables, self.found.env))
         places = ":".join(given).split(":")
         inside = (self._name_of_word(place) for place in places if place)
@@ -440,13 +462,13 @@ class _Search:
             self._add_program(module, module.parent, self._name_prefix(module.parent), None)
 
     def _name_prefix(self, directory: Path) -> str:
-        """Return what the names of files in a directory begin with: its path from the working
-        directory, with a slash.
+        """Return the beginning of the names of files in a directory: the directory's path relative
+        to the working directory, with a slash.
         """
         return "" if directory == self.base else f"{directory.relative_to(self.base).as_posix()}/"
 
     def _add_script(self, words: list[str], index: int, word: str) -> None:
-        """Add a script; one outside the working directory runs by its own name."""
+        """Add a script. A script outside of the working directory is run by its file name alone."""
         path = self._path_of_word(word)
         if not _is_file(path):
             if word.startswith(("/", "$", "~")):
@@ -475,7 +497,7 @@ class _Search:
             self.add_text(path.read_text("utf-8", "replace"), word)
 
     def _refuse_bad_start(self, word: str, path: Path) -> None:
-        """Refuse a file that the container's system would not start."""
+        """Refuse a file that the operating system of a container would not start."""
         starter = {".py": "python ", ".sh": "bash "}.get(path.suffix, "" if "/" in word else "./")
         if path.suffix == ".ipynb" or ("/" in word and os.access(path, os.X_OK)):
             return
@@ -484,7 +506,9 @@ class _Search:
         raise UsageError(f"{clip(word)} {why}", hint=hint)
 
     def _add_program(self, first: Path, root: Path, prefix: str, main: Path | None) -> None:
-        """Add a module or script and what it imports, directly or by another, below `root`."""
+        """Add a module or script, and all modules below `root` that it imports, directly or through
+        others.
+        """
         roots = [(root, prefix)]
         places = map(self.base.joinpath, self._python_path())
         roots += ((place, self._name_prefix(place)) for place in places)
@@ -506,7 +530,7 @@ class _Search:
                         queue += ((module, its) for module, its in modules if module)
 
     def _imports_of(self, source: Path, *, is_needed: bool) -> list[str]:
-        """Return the names that a source imports; refuse one that Python cannot read."""
+        """Return the names that a source imports; refuse a source that Python cannot parse."""
         shown = os.path.relpath(source, self.base)
         try:
             tree = ast.parse(source.read_bytes(), source.name)
@@ -530,7 +554,7 @@ class _Search:
         return tops
 
     def _note_hidden(self, path: Path) -> None:
-        """Note a module that hides one of Python's own."""
+        """Note a module that has the same name as one of Python's own modules and so hides it."""
         name = path.stem
         if name in sys.stdlib_module_names and not _is_loaded_first(name):
             self.found.notes.append(
@@ -540,7 +564,7 @@ class _Search:
 
 
 def _simple_commands(text: str) -> Iterator[list[str]]:
-    """Yield the words of each simple command of a shell's text, roughly."""
+    """Yield the words of each simple command in a shell's text; the parsing is only approximate."""
     for line in text.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
@@ -560,7 +584,7 @@ def _simple_commands(text: str) -> Iterator[list[str]]:
 
 
 def _code_of_notebook(path: Path) -> str:
-    """Return the Python of a notebook's cells, "" if it is none."""
+    """Return the Python code of a notebook's cells; "" if the file is not a notebook."""
     try:
         cells = json.loads(path.read_bytes())["cells"]
         sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
@@ -571,7 +595,7 @@ def _code_of_notebook(path: Path) -> str:
 
 
 def _imported_names(tree: ast.AST) -> Iterator[str]:
-    """Yield the first part of each module that a source imports by a fixed name."""
+    """Yield the first part of the name of each module that a source imports by a fixed name."""
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and not node.level:
@@ -584,11 +608,13 @@ def _imported_names(tree: ast.AST) -> Iterator[str]:
 
 
 def _assigned_variables(tree: ast.AST, asked: str = "") -> Iterator[tuple[int, str]]:
-    """Yield line and name of each variable of the job's own that a source sets unasked.
+    """Yield line and name of each variable of `_OF_THE_JOB` that a source sets without a check
+    whether the job has set it.
 
     Args:
         tree: The source.
-        asked: The conditions that it stands under: one that names the variable looks first.
+        asked: The conditions around the source: a condition that names the variable is such a
+            check.
     """
     for node in ast.iter_child_nodes(tree):
         for name in _set_in_environment(node):
@@ -599,7 +625,7 @@ def _assigned_variables(tree: ast.AST, asked: str = "") -> Iterator[tuple[int, s
 
 
 def _set_in_environment(node: ast.AST) -> Iterator[str]:
-    """Yield the variables that one statement sets for good, not by `setdefault`."""
+    """Yield the variables that a statement sets unconditionally, and not by `setdefault`."""
     assigned = ast.unparse(node.value) if isinstance(node, ast.Assign) else ""
     for target in node.targets if isinstance(node, ast.Assign) else ():
         if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
@@ -631,7 +657,7 @@ def _is_environ(node: ast.AST) -> bool:
 
 
 def _is_loaded_first(name: str) -> bool:
-    """Return whether Python has loaded a module of its own before it looks at directories."""
+    """Return whether Python loads its own module of this name before it searches any directory."""
     return name in sys.builtin_module_names or FrozenImporter.find_spec(name) is not None
 
 
@@ -650,8 +676,8 @@ def _is_directory(path: Path) -> bool:
 
 
 def _module_path(root: Path, name: str) -> Path | None:
-    """Return the package or module of that name; a package needs no `__init__.py` (PEP 420), but
-    then an installed one comes first.
+    """Return the package or module with this name. A package needs no `__init__.py` (PEP 420), but
+    then an installed package with the same name takes precedence.
     """
     package, module = root / name, root / f"{name}.py"
     if not name:
@@ -665,5 +691,7 @@ def _module_path(root: Path, name: str) -> Path | None:
 
 
 def find_secret(path: Path) -> Path | None:
-    """Return a file of a package that by its name is a secret, such as .env or a keytab."""
+    """Return a file of a package whose name shows that it is a secret, such as .env or a keytab;
+    None if there is none.
+    """
     return next((file for file in sorted(path.rglob("*")) if is_secret(file.name)), None)

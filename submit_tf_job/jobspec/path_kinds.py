@@ -1,4 +1,4 @@
-"""The kinds of values that name a file or directory: on this host, on the nodes, or by a URI."""
+"""The kinds of values that name a file or directory: on this host, on the nodes, or as a URI."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _make_source(path: str) -> str:
 
 
 def without_secrets(uri: str) -> str:
-    """Return a URI for messages, without the secrets that it may hold."""
+    """Return a URI for messages, without secrets that it may contain."""
     from submit_tf_job.host.download import shown_url
 
     return clip(shown_url(uri))

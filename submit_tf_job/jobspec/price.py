@@ -1,7 +1,7 @@
-"""Bound the time and memory that reading another user's job spec costs this host.
+"""Limit the time and memory that it costs this host to read a job spec of another user.
 
 A few bytes of text can cost hours: patterns over deep directories, archives that unpack to
-terabytes. Each loop whose length such a text decides counts its steps here.
+terabytes. So each loop whose number of steps depends on such a text counts its steps here.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ _GIB = 1024**3
 
 
 class TooMuch(Exception):
-    """The error for an exceeded bound; its text is the end of a message about a file or entry."""
+    """A limit was exceeded; the text of the error is the end of a message about a file or entry."""
 
 
 @dataclass
 class Price:
-    """The cost of reading one job spec up to now, and its bounds; by default there are none.
+    """The cost of reading one job spec until now, and its limits; by default there are no limits.
 
     Attributes:
-        cpu_s: Seconds of CPU of the thread that reads it.
-        entries: Entries of the lists of files, a pattern's matches counted one by one.
-        role_files: Files of all roles together, the job's counted for each role.
-        unpacked: Bytes that all its archives unpack to.
-        members: Members of all its archives.
+        cpu_s: CPU seconds of the thread that reads the job spec.
+        entries: Number of entries of the lists of files; each match of a pattern counts as one.
+        role_files: Number of files of all roles together; files of the job count once for each
+            role.
+        unpacked: Bytes of all archives after unpacking.
+        members: Number of members of all archives.
         ratio: Unpacked bytes for each byte of an archive, beyond the first 64 MiB.
-        has_ended: Returns whether nothing waits for the result any more.
+        has_ended: Returns whether the caller has left, so that nothing waits for the result.
     """
 
     cpu_s: float = math.inf
@@ -55,16 +56,17 @@ class Price:
 
     @classmethod
     def of_others(cls, has_ended: Callable[[], bool] = lambda: False) -> Price:
-        """Return the bounds for a job spec that another user has sent."""
+        """Return the limits for a job spec that another user has sent."""
         return cls(CPU_S, ENTRIES, ROLE_FILES, UNPACKED, MEMBERS, RATIO, has_ended)
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is any bound."""
+        """Whether there is any limit."""
         return self.cpu_s < math.inf
 
     def look(self) -> None:
-        """End the work if it has taken too long, or nothing waits for its result. Loops call this.
+        """End the work if it has taken too long, or if nothing waits for its result any more. Loops
+        call this.
 
         Raises:
             UsageError: The work has taken too long, or the caller has left.
@@ -81,7 +83,7 @@ class Price:
         """Count one entry of a list of files.
 
         Raises:
-            TooMuch: There are too many.
+            TooMuch: There are too many entries.
         """
         self.look()
         self._entries += 1
@@ -95,7 +97,7 @@ class Price:
         """Check how many files all roles have together.
 
         Raises:
-            TooMuch: There are too many.
+            TooMuch: There are too many files.
         """
         self.look()
         if many > self.role_files:
@@ -108,7 +110,7 @@ class Price:
         """Count one member of an archive.
 
         Raises:
-            TooMuch: There are too many.
+            TooMuch: There are too many members.
         """
         self.look()
         self._members += 1
@@ -120,11 +122,11 @@ class Price:
 
         Args:
             size: The bytes.
-            of_archive: All bytes of this archive up to now.
-            packed: The archive's own size.
+            of_archive: The number of bytes that were unpacked from this archive until now.
+            packed: The size of the packed archive in bytes.
 
         Raises:
-            TooMuch: There are too many.
+            TooMuch: There are too many bytes.
         """
         self.look()
         self._unpacked += size

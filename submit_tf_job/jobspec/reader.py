@@ -74,10 +74,10 @@ class ReadJob:
 
     Attributes:
         job: The job.
-        tree: The tree of its job spec, with the overrides.
-        source: Its name in messages.
+        tree: The tree of the job spec, with the overrides applied.
+        source: The name of the job spec in messages.
         text: The text of the file; None if overrides changed it, or it has another format.
-        translation: Its translation from another format; None of a job spec.
+        translation: The translation from another format; None if the file was a job spec.
     """
 
     job: Job
@@ -106,13 +106,13 @@ def loads(text: str | bytes, *, source: str, base: Path | None, **more: Any) -> 
 
     Args:
         text: The job spec, YAML or (by the suffix of its source, or by its content) JSON.
-        source: Its name in messages.
+        source: The name of the text in messages.
         base: The directory from which relative paths start; None if no file of this host may be
             read.
-        more: The other arguments of `read`; `host` is one with more than a base.
+        more: The other arguments of `read`; `host` may be given for more than `base`.
 
     Raises:
-        JobSpecError: It is not a valid job spec; the error has every problem found.
+        JobSpecError: The text is not a valid job spec; the error has every problem found.
 
     Example:
         >>> loads(text, source="train.yaml", base=Path(), overrides=["roles.worker.instances=8"])
@@ -134,15 +134,16 @@ def read(
 
     Args:
         content: The file; or the words of a command line, with the program.
-        source: Its name in messages.
+        source: The name of the file or command line in messages.
         host: The files of this host that the job may use.
         defaults: The site's settings for keys that the job spec does not state.
-        overrides: `path=value`, as `--set` takes them; a later one wins.
+        overrides: `path=value`, as `--set` takes them; a later override replaces an earlier one.
         name: The job's name instead of the file's.
-        dialect: The file's format, "jobspec" for none of other systems; None to recognise it.
+        dialect: The file's format; "jobspec" for a job spec of this package; None to recognise the
+            format.
 
     Raises:
-        JobSpecError: It is not a valid job; the error has every problem found.
+        JobSpecError: The content is not a valid job; the error has every problem found.
     """
     notes = Diagnostics(source)
     text: str | None = None
@@ -173,7 +174,7 @@ def read(
 
 
 def _read_job(root: Node, notes: Diagnostics, host: Host, defaults: Defaults) -> Job:
-    """Return the job of a located tree, overrides applied."""
+    """Return the job of a located tree in which the overrides are already applied."""
     shipper, at = Shipper(host), Where("", notes)
     place = Location(defaults.source)
     site = typed(from_python(dict(defaults.job), place), SITE, at, place) or {}
@@ -216,7 +217,7 @@ def _read_draft(
 
 
 def _read_of_host(draft: JobDraft, shipper: Shipper) -> None:
-    """Read the files of this host that keys of the job name."""
+    """Read the files of this host that are named by keys of the job."""
     at, values, host = draft.at, draft.values, shipper.host
     if values.get("hadoop"):
         conf = at.member("hadoop").member("conf")
@@ -243,8 +244,8 @@ def _read_roles(
 
 
 def _without_set_roles(root: Node, notes: Diagnostics) -> Node:
-    """Return the tree without those roles that only `--set` adds and that state no memory; report
-    each of them.
+    """Return the tree without roles that exist only because of `--set` and that state no memory;
+    report each of these roles.
     """
     entry = root.find("roles") if isinstance(root, Table) else None
     if not isinstance(root, Table) or entry is None or not isinstance(entry.value, Table):
@@ -309,7 +310,9 @@ def _finish_role(job: JobDraft, role: RoleDraft, site: Layer, deciding: str | No
 
 
 def _place_merged(role: RoleDraft, key: str, places: list[Location]) -> None:
-    """Record the locations of a role's merged list: later stages use its indices."""
+    """Record the locations of the entries in a role's merged list, because later stages refer to
+    entries by index.
+    """
     for index, place in enumerate(places):
         role.at.notes.places[f"{role.at.path}.{key}[{index}]"] = place
 
@@ -335,7 +338,9 @@ def _build_job(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None)
 
 
 def _witness_role(deciding: Role, interpreter: str) -> Role:
-    """Return the sidecar whose end is the application's end, with its exit status."""
+    """Return the witness: a sidecar whose end, with its exit status, is also the end of the
+    application.
+    """
     where = deciding.placement
     return Role(
         name=contract.WITNESS_ROLE,
@@ -352,8 +357,8 @@ def _witness_role(deciding: Role, interpreter: str) -> Role:
 
 
 def _chief_for_master(places: Mapping[str, Location]) -> Iterator[tuple[str, Location]]:
-    """Yield path and location of every value; what is under roles.master also under roles.chief,
-    which is the role's name in the job.
+    """Yield path and location of every value. A value under roles.master is also yielded under
+    roles.chief, which is the role's name in the job.
     """
     for path, place in places.items():
         yield path, place

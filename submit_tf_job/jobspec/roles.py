@@ -29,9 +29,9 @@ class Defaults:
     Attributes:
         job: A partial job spec: image, queue, network, env, mounts, hadoop, lifetime, …
         shapes: Named resource shapes: {"big": {"cpus": 8, "memory": "32Gi", "gpus": 1}}.
-        source: Their name in messages.
-        task_memory: The memory of a task for which a file of another system states none, as
-            "4Gi"; None to ask for it.
+        source: The name of the settings in messages.
+        task_memory: The memory of a task, such as "4Gi", if a file of another system states none;
+            None to demand that the user states it.
     """
 
     job: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
@@ -42,12 +42,13 @@ class Defaults:
 
 @dataclass(frozen=True)
 class Layer:
-    """The shared keys of one level: the site, the job or one role.
+    """The keys that may be set at several levels, as one level (the site, the job or one role)
+    states them.
 
     Attributes:
         values: The values that this level states; None for a wrong value.
-        files: The files of its `files`, each with its path.
-        mounts: Its valid mounts, each with its location.
+        files: The files that this level's `files` names, each with its path.
+        mounts: The valid mounts of this level, each with its location.
     """
 
     values: Mapping[str, Any]
@@ -61,11 +62,11 @@ class Layer:
 
 @dataclass
 class RoleDraft:
-    """A role while it is read; some values may be wrong or absent.
+    """A role while it is read; some values may still be wrong or absent.
 
     Attributes:
-        name: Its name in the job: chief if the user wrote master.
-        at: Its path as the user wrote it: roles.master for chief.
+        name: The role's name in the job: chief if the user wrote master.
+        at: The role's path as the user wrote it: it may be roles.master for chief.
         values: Fields of `Role`; a wrong value is None, an absent one is omitted.
     """
 
@@ -76,12 +77,12 @@ class RoleDraft:
 
     @property
     def is_training(self) -> bool:
-        """Whether the role is one of TensorFlow's."""
+        """Whether the role is a training role of TensorFlow."""
         return self.name in TRAINING_ROLES
 
     @property
     def instances(self) -> int:
-        """The number of tasks; 1 if it is absent or wrong."""
+        """The number of tasks; 1 if the value is absent or wrong."""
         return self.values.get("instances") or 1
 
     @property
@@ -96,7 +97,7 @@ def read_role(
     """Return one role.
 
     Args:
-        stated: The values that the job spec states, None for a wrong one.
+        stated: The values that the job spec states; a wrong value is None.
         name: The role's name in the job: chief if the user wrote master.
         at: The role's path.
         defaults: Has the shapes of the settings.
@@ -148,8 +149,8 @@ def read_layer(values: Mapping[str, Any], at: Where, shipper: Shipper) -> Layer:
     """Return the keys that a job and its roles share.
 
     Args:
-        values: The mapping that states them, None for a wrong value.
-        at: Its path.
+        values: The mapping that states the keys; a wrong value is None.
+        at: The mapping's path.
         shipper: Reads files of this host.
     """
     files: Files = [
@@ -164,7 +165,7 @@ def read_layer(values: Mapping[str, Any], at: Where, shipper: Shipper) -> Layer:
 
 
 def _located_items(values: Mapping[str, Any], name: str, at: Where) -> Iterator[tuple[Any, Where]]:
-    """Yield the good items of a list with their paths."""
+    """Yield the valid items of a list with their paths."""
     for index, item in enumerate(values.get(name) or ()):
         if item is not None:
             yield item, at.member(name).item(index)

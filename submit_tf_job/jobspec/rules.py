@@ -1,5 +1,5 @@
-"""Rules that join several keys: what each strategy makes of roles, and combinations that hang or
-crash.
+"""Rules about combinations of several keys: what each strategy means for roles, and which
+combinations hang or crash.
 
 `RULES` has one row for each strategy.
 
@@ -40,7 +40,7 @@ _PS_FORGETS = "a restarted ps has lost its variables, and the chief has failed b
 
 @dataclass
 class JobDraft:
-    """A job while it is read; some values may be wrong or absent.
+    """A job while it is read; some values may still be wrong or absent.
 
     Attributes:
         at: The path of the whole job spec.
@@ -69,17 +69,18 @@ class StrategyRules:
     """The rules of a strategy for a job's roles.
 
     Attributes:
-        needs: The roles that it needs, each with the reason.
-        refuses: The roles that it cannot have, each with the reason.
-        check: Reports what else it cannot combine; None for nothing.
-        kinds: The kinds of roles with these names.
+        needs: The roles that the strategy needs, each with the reason.
+        refuses: The roles that the strategy cannot have, each with the reason.
+        check: Reports other combinations that are not possible; None if there are none.
+        kinds: Name of a role → its kind.
         others: The kind of every other role.
-        fixed: Whether a job spec may not say another kind for the names in `kinds`.
+        fixed: Whether the kinds of the names in `kinds` are fixed, so that a job spec may not state
+            another kind.
         tf_config: The default of `tf_config`.
         ends_with: The default of `ends_with`.
         no_restart: Why no task of a role with this name can be started again.
-        all_or_nothing: Why none of the tasks that train by default can be missed or started again;
-            "" if they can.
+        all_or_nothing: Why the training cannot continue without any of the tasks that train by
+            default, and none of them can be started again; "" if it can.
     """
 
     needs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -95,15 +96,16 @@ class StrategyRules:
 
 
 def default_kind(strategy: Strategy, role: str, deciding: str | None) -> RoleKind:
-    """Return the kind of a role whose job spec states none.
+    """Return the kind of a role if the job spec states none.
 
-    If roles with names that the user chose train, the roles named as in `SIDECAR_NAMES`, alone or
-    after a hyphen (`tensorboard`, `metrics-exporter`), are sidecars.
+    If roles with other names than TensorFlow's train by default, a role is a sidecar if its name,
+    or the part of its name after a hyphen, is in `SIDECAR_NAMES` (`tensorboard`,
+    `metrics-exporter`).
 
     Args:
         strategy: The job's strategy.
         role: The role.
-        deciding: The deciding role, None if it is not known. It trains.
+        deciding: The deciding role, which trains; None if it is not known.
     """
     rules = RULES[strategy]
     if role == deciding:
@@ -116,7 +118,7 @@ def default_kind(strategy: Strategy, role: str, deciding: str | None) -> RoleKin
 
 
 def kind_of(job: JobDraft, role: RoleDraft, deciding: str | None) -> RoleKind:
-    """Return the kind of a role; `deciding` is the deciding role, None if it is not known."""
+    """Return the kind of a role; `deciding` is the deciding role, or None if it is not known."""
     stated: RoleKind | None = role.values.get("kind")
     if stated is not None or job.strategy is None:
         return stated or RoleKind.TRAINS
@@ -133,8 +135,9 @@ def fill_defaults(job: JobDraft) -> None:
 
 
 def decide(job: JobDraft) -> str | None:
-    """Return the role whose task 0 is the deciding task: chief, else worker, else the only role
-    that trains, else the first role that trains if the job ends with all that train.
+    """Return the role whose task 0 is the deciding task. It is chief; without a chief, worker;
+    without a worker, the only role that trains; or, if the job ends with all tasks that train, the
+    first role that trains.
     """
     if "deciding_role" in job.values:
         stated: str | None = job.values["deciding_role"]
@@ -152,13 +155,15 @@ def decide(job: JobDraft) -> str | None:
 
 
 def takes_job_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> bool:
-    """Whether a role without a command runs the job's: TensorFlow's roles, and those that train."""
+    """Return whether a role without a command runs the command of the job: the roles of TensorFlow
+    do, and the roles that train.
+    """
     trains = role.name == deciding or kind_of(job, role, deciding) is RoleKind.TRAINS
     return trains or role.is_training
 
 
 def check_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
-    """Report a role that has no command and may not use the job's."""
+    """Report a role that has no command and may not use the command of the job."""
     if takes_job_command(job, role, deciding):
         if "command" not in job.layer.values:
             job.fail("command", "missing; say what the tasks run, e.g. command: python train.py")
@@ -211,8 +216,8 @@ def _check_role_names(job: JobDraft) -> None:
 
 
 def _is_misspelt(job: JobDraft, role: RoleDraft) -> bool:
-    """Return whether a sidecar's name is a misspelt training role, which would run without
-    training.
+    """Return whether a sidecar's name is a misspelling of a training role's name; such a role would
+    run without training.
     """
     if job.strategy and RULES[job.strategy].others is RoleKind.TRAINS:
         return False
@@ -362,7 +367,7 @@ def _check_master(job: JobDraft) -> None:
 
 
 def _check_ports(_job: JobDraft, role: RoleDraft, _deciding: str | None) -> None:
-    """Refuse one port under two names."""
+    """Refuse the same port under two names."""
     seen: set[int] = set()
     for name, number in role.values["ports"].items():
         if number in seen:
@@ -393,7 +398,7 @@ def _check_retries(job: JobDraft) -> None:
 
 
 def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
-    """Report a role that cannot do with fewer tasks."""
+    """Report an elastic role that cannot run with fewer tasks."""
     if why := _elastic_refusal(job, role, deciding):
         role.at.fail(f"{why} say one number", "instances")
     elif role.values.get("tolerate"):
@@ -422,7 +427,9 @@ def _elastic_refusal(job: JobDraft, role: RoleDraft, deciding: str | None) -> st
 
 
 def _cannot_decide(job: JobDraft, deciding: str | None) -> str | None:
-    """Return why a role cannot decide the job under its strategy (measured)."""
+    """Return why the job's deciding role is missing, or cannot decide the job with its strategy
+    (measured); None if there is no problem.
+    """
     fixed = job.strategy is None or RULES[job.strategy].fixed
     names = ", ".join(job.roles)
     if "deciding_role" not in job.values:
@@ -474,7 +481,7 @@ def _check_after(job: JobDraft, role: RoleDraft, _deciding: str | None) -> None:
 
 
 def _roles_before(job: JobDraft, name: str) -> set[str]:
-    """Return all roles that come before a role, by one step or several."""
+    """Return all roles that come before a role (`after`), directly or through other roles."""
     found: set[str] = set()
     left = [name]
     while left:
@@ -516,13 +523,13 @@ _RULES_OF_ROLE_KEYS: Mapping[str, Callable[[JobDraft, RoleDraft, str | None], No
 def restart_refusal(
     strategy: Strategy | None, role: str, deciding: str | None, kind: RoleKind | None = None
 ) -> str | None:
-    """Return why `restart` cannot be set for a role, None if it can.
+    """Return why `restart` cannot be set for a role; None if it can.
 
     Args:
-        strategy: The job's strategy, None if it is not known.
+        strategy: The job's strategy; None if it is not known.
         role: The role.
-        deciding: The deciding role, None if it is not known.
-        kind: The role's kind, None for its default.
+        deciding: The deciding role; None if it is not known.
+        kind: The role's kind; None for the default kind.
     """
     if strategy and (why := _all_or_nothing(strategy, role, deciding, kind)):
         return why
@@ -537,7 +544,9 @@ def restart_refusal(
 def _all_or_nothing(
     strategy: Strategy, role: str, deciding: str | None, kind: RoleKind | None
 ) -> str:
-    """Return why the training needs every task of a role; "" if it can continue without some."""
+    """Return why the training needs every task of a role; "" if it can continue without some of
+    them.
+    """
     default = default_kind(strategy, role, deciding)
     trains = default is RoleKind.TRAINS and kind in (None, RoleKind.TRAINS)
     return RULES[strategy].all_or_nothing if trains else ""

@@ -1,4 +1,4 @@
-"""Recognise files that by their name are secrets."""
+"""Recognise files whose names show that they contain secrets."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ _SECRETS = re.compile(
 
 
 def is_secret(name: str) -> bool:
-    """Return whether a file's name is that of a secret, such as .env or a keytab."""
+    """Return whether a file's name is typical of a secret, such as .env or a keytab."""
     return _SECRETS.fullmatch(name) is not None

@@ -1,8 +1,8 @@
 """Find and open the files that a gateway's caller has sent with a job spec.
 
-Patterns are compared with the names of the files that arrived, and never with the file system; a
-file is opened component by component, without following a link. So no text reaches another file of
-this host.
+Patterns are compared with the names of the files that arrived, and never with the file system. A
+file is opened one path component at a time, without following a link. So no text in a job spec can
+reach another file of this host.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _NO_NAME = ("", ".", "..")
 
 
 class SentFiles:
-    """The files below a directory. Links, devices and FIFOs in it do not count.
+    """The files below a directory. Links, devices and FIFOs in the directory are ignored.
 
     Args:
         root: The directory.
-        price: What finding files may cost.
+        price: The limits for the work of finding files.
     """
 
     def __init__(self, root: Path, price: Price) -> None:
@@ -54,7 +54,7 @@ class SentFiles:
         return path.relative_to(self.root).as_posix()
 
     def is_directory(self, name: str) -> bool:
-        """Return whether a directory of this name holds files."""
+        """Return whether there are files in a directory with this name."""
         return name in self._sent_directories or (name == "." and bool(self.names))
 
     def below(self, directory: str) -> list[str]:
@@ -63,7 +63,9 @@ class SentFiles:
         return [name for name in self.names if name.startswith(start)]
 
     def exact(self, src: str) -> str | None:
-        """Return the name of the file or directory at a path; None if it did not arrive."""
+        """Return the name of the file or directory at a path; None if the caller did not send
+        it.
+        """
         if src.startswith("/") or ".." in src.split("/") or len(src) > LONGEST_PATH:
             return None
         name = posixpath.normpath(src)
@@ -72,8 +74,8 @@ class SentFiles:
     def matching(self, pattern: str) -> list[str]:
         """Return the names of the files and directories that match a pattern, as `glob` does.
 
-        `*`, `?` and `[…]` match within one component, and a leading dot only where it is written;
-        `**` matches any number of directories. A pattern with `..` matches nothing.
+        `*`, `?` and `[…]` match within one component; a leading dot matches only a dot in the
+        pattern; `**` matches any number of directories. A pattern with `..` matches nothing.
         """
         if pattern not in self._matches:
             self._matches[pattern] = self._matching_names(pattern)
@@ -97,7 +99,7 @@ class SentFiles:
         """Return a descriptor of a file.
 
         Raises:
-            OSError: It cannot be opened, or a component of its name is a link.
+            OSError: The file cannot be opened, or a component of its name is a link.
         """
         if any(part in _NO_NAME for part in name.split("/")):
             raise FileNotFoundError(2, "not found", name)
@@ -132,12 +134,13 @@ def _test_of(part: str) -> re.Pattern[str]:
 def matches_components(
     components: list[str], tests: list[re.Pattern[str] | None], *, hidden: bool = False
 ) -> bool:
-    """Return whether a name matches; the time is at most the product of the two lengths.
+    """Return whether a name matches a pattern; the time is at most proportional to the product of
+    their lengths.
 
     Args:
         components: The parts of the name.
-        tests: A pattern for each part; None is `**`.
-        hidden: Whether `**` stands for names with a leading dot, too.
+        tests: The tests for the components; None stands for `**`.
+        hidden: Whether `**` also matches names with a leading dot.
     """
     # the numbers of the tests that the next component may be for; None is `**`
     after = [True] + [False] * len(tests)

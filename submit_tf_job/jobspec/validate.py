@@ -1,10 +1,10 @@
-"""The JSON Schema of job specs: find by it what is wrong in a located tree, and return the tree's
-typed values.
+"""The JSON Schema of job specs: use it to find what is wrong in a located tree, and return the
+typed values of the tree.
 
 The jsonschema library finds the errors; here each becomes a sentence at its location, by the row of
-the key table. Also reported are problems that a schema cannot find: unquoted text that YAML readers
-turn into another type, numbers that they read differently, and what the kind of a value refuses of
-text that the schema accepts.
+the key table. This module also reports problems that a schema cannot find: unquoted text that some
+YAML readers turn into another type, numbers that they read differently, and text that the schema
+accepts and the kind of the value refuses.
 """
 
 from __future__ import annotations
@@ -127,11 +127,11 @@ def _under_strategy(strategy: str, roles: dict[str, Any], **keys: Any) -> dict[s
 
 
 def typed(root: Node, keys: Keys, at: Where, place: Location) -> Any:
-    """Return the typed value of a located tree, with None for each wrong value in it.
+    """Return the typed value of a located tree; each wrong value in it becomes None.
 
     Args:
         root: The tree.
-        keys: The keys of its mapping, whose JSON Schema decides.
+        keys: The keys of the tree's mapping; their JSON Schema decides what is wrong.
         at: The path of the tree; collects problems, and the location of every value.
         place: The location of the tree.
     """
@@ -142,7 +142,9 @@ def typed(root: Node, keys: Keys, at: Where, place: Location) -> Any:
 
 @dataclass(frozen=True)
 class _Located:
-    """A value of the tree, with its path, its kind and, if it has one, its row of the table."""
+    """A value of the tree with its path, its kind and, if the key table has a row for it, that
+    row.
+    """
 
     node: Node
     at: Where
@@ -155,7 +157,9 @@ class _Located:
 
     @property
     def meant(self) -> set[str | None]:
-        """The known keys of which unknown keys in the table are most likely misspellings."""
+        """The known keys for which keys that the table does not have are most likely
+        misspellings.
+        """
         known = self.kind.keys if self.kind else None
         return {known.meant_by(key) for key in self.keys - set(known.rows)} if known else set()
 
@@ -189,7 +193,7 @@ class _Check:
     # --- the tree as JSON values ---
 
     def _json_value(self, seen: _Located, path: _Path) -> Any:
-        """Return a node as a JSON value, and remember each value in it by its path."""
+        """Return a node as a JSON value; remember each value in it by its path."""
         self._seen[path] = seen
         node, kind, places = seen.node, seen.kind, self._notes.places
         if isinstance(node, Scalar):
@@ -309,8 +313,8 @@ class _Check:
 
 
 def _errors_to_report(error: _Error) -> Iterator[_Error]:
-    """Yield the errors to report: of several alternatives those of the only one whose type fits the
-    value, else one error for all.
+    """Yield the errors to report. If the schema has several alternatives and the type of the value
+    fits only one of them, yield the errors of that alternative; else one error for all.
     """
     if not error.context or _is_choice_of_keys(error):
         yield error
@@ -332,15 +336,17 @@ def _is_of_another_type(error: _Error) -> bool:
 
 
 def _is_choice_of_keys(error: _Error) -> bool:
-    """Return whether the error is `anyOf` of `required` lists: one of several sets of keys must be
-    there.
+    """Return whether the error is an `anyOf` of `required` lists, which means that one of several
+    sets of keys must be present.
     """
     choices = error.validator_value if error.validator == "anyOf" else ()
     return bool(choices) and all(set(choice) == {"required"} for choice in choices)
 
 
 def _likeliest_keys(error: _Error) -> list[str]:
-    """Return the list of keys of which the fewest are missing; the first if none is there."""
+    """Return the list of keys of which the fewest are missing; the first list if none of the keys
+    is present.
+    """
     stated = set(error.instance)
     lists: list[list[str]] = [choice["required"] for choice in error.validator_value]
     begun = [keys for keys in lists if not stated.isdisjoint(keys)]
@@ -348,8 +354,8 @@ def _likeliest_keys(error: _Error) -> list[str]:
 
 
 def _is_rule(error: _Error) -> bool:
-    """Return whether an error breaks a rule between keys, which `rules.py` and the kinds report in
-    words.
+    """Return whether an error breaks a rule about several keys; `rules.py` and the kinds report
+    such errors in words.
     """
     path = ["", *error.absolute_schema_path]
     words = {word for before, word in pairwise(path) if before != "properties"}
@@ -414,7 +420,7 @@ def _explained_by_kind(kind: Kind, value: object) -> str:
 
 
 def _hint_for_type(node: Node, kind: Kind) -> str:
-    """Return how to write a value of another type as one of this kind."""
+    """Return how to write a value that has the wrong type as a value of this kind."""
     if not isinstance(node, Scalar):
         return ""
     if node.kind is ScalarKind.NULL:

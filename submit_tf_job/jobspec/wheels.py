@@ -1,7 +1,8 @@
-"""Build Python packages for the containers on the submitting host: wheels by pip, and one archive.
+"""Build Python packages for the containers, on the submitting host: wheels made by pip, and one
+archive of them.
 
-Each result is cached under the hash of its sources, so that the same requirements or sources are
-not resolved or built again.
+Each result is cached under the hash of its sources, so that the same requirements are not resolved
+again, and the same sources are not built again.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ _EPOCH = 315532800  # 1980-01-01, the first day of a zip file's time
 
 
 class PipFailed(Exception):
-    """The error for a failed pip; its text is the end of a message."""
+    """pip failed; the text of the error is the end of a message."""
 
 
 def is_wheel(name: str) -> bool:
@@ -78,7 +79,9 @@ def is_wheel(name: str) -> bool:
 
 
 def needs(name: str) -> str:
-    """Return the Python version that a wheel of this name requires, as in 3.11; "" for any."""
+    """Return the Python version that a wheel with this name requires, such as 3.11; "" for any
+    version.
+    """
     found = _WHEEL.fullmatch(name)
     version = (
         re.fullmatch(r"cp(\d)(\d+)", found["python"])
@@ -92,8 +95,8 @@ def build(project: Path, tree: Iterable[tuple[str, str]], cache: Path) -> Path:
     """Build the wheel of a project, or return it from the cache.
 
     Args:
-        project: Its directory.
-        tree: Names and hashes of its files, the cache's key.
+        project: The project's directory.
+        tree: Names and hashes of the project's files, which are the key for the cache.
         cache: The cache directory.
 
     Raises:
@@ -126,13 +129,13 @@ def resolve(
 ) -> list[Path]:
     """Return the wheels of a requirements file and of its dependencies.
 
-    What the file names by a path counts with its content: projects are built first, and their
-    wheels stand in their place.
+    Requirements that are paths are identified by the content at the path: projects are built first,
+    and replaced by their wheels.
 
     Args:
         requirements: The file.
-        version: The containers' Python, as in 3.11.
-        base: The directory that paths in the file start from.
+        version: The version of the containers' Python, such as 3.11.
+        base: The directory at which relative paths in the file start.
         cache: The cache directory.
         tree_of: Returns names and hashes of the files of a project.
 
@@ -167,7 +170,7 @@ def resolve(
 
 
 def bundle(wheels: Sequence[Path], cache: Path) -> Path:
-    """Return one reproducible .tar.gz of wheels: `site` for PYTHONPATH, `bin` for PATH.
+    """Return a reproducible .tar.gz made from wheels: `site` is for PYTHONPATH, `bin` for PATH.
 
     Raises:
         PipFailed: A wheel is damaged, or two wheels contain different files with the same name.
@@ -210,7 +213,9 @@ def _members_of_wheels(
 
 
 def _installed_path(name: str) -> str:
-    """Return where a wheel's file is installed (PEP 427); "" for files not needed to run."""
+    """Return the path at which a file of a wheel is installed (PEP 427); "" for files that are not
+    needed to run.
+    """
     top, _, rest = name.partition("/")
     if not top.endswith(".data"):
         return f"site/{name}"
@@ -262,7 +267,9 @@ def _run_pip(
 
 
 def _python_with_pip(cache: Path) -> str:
-    """Return this Python, or that of an environment with pip: environments of uv have none."""
+    """Return this Python, or, if it has no pip, as in environments made by uv, the Python of an
+    environment with pip.
+    """
     if importlib.util.find_spec("pip") is not None:
         return sys.executable
     made = _cache_path(cache.parent, ["pip", sys.version, sys.base_prefix])
@@ -295,7 +302,7 @@ def _run_command(
 
 
 def _failed_build(stdout: str, stderr: str) -> str:
-    """Return which package could not be built, and the end of what its build has printed."""
+    """Return which package could not be built, and the end of what the build has printed."""
     lines = [line.strip(" │|") for line in _last_block(stderr).splitlines()]
     if not any(lines):
         return ""
@@ -314,7 +321,7 @@ def _last_block(stderr: str) -> str:
 
 
 def _error_lines(stderr: str) -> str:
-    """Return pip's distinct error lines, else its last three lines."""
+    """Return pip's error lines, each once; if there are none, its last three lines."""
     errors = [
         line.removeprefix("ERROR:").strip()
         for line in stderr.splitlines()
@@ -336,7 +343,9 @@ def _cache_path(cache: Path, made_of: Iterable[str]) -> Path:
 
 @contextmanager
 def _made_directory(made: Path) -> Iterator[Path]:
-    """Yield a directory that is renamed when complete, so that no command uses a partial one."""
+    """Yield a directory that is renamed when it is complete, so that no command uses an incomplete
+    directory.
+    """
     made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         prefix=".making-", dir=made.parent, ignore_cleanup_errors=True
@@ -356,8 +365,8 @@ def _wheels_in(directory: Path) -> list[Path]:
 
 
 def _requirement_lines(requirements: Path, depth: int = 0) -> Iterator[str]:
-    """Yield the lines of a requirements file, and of the files that it includes by `-r`; other
-    files of this host have absolute paths.
+    """Yield the lines of a requirements file and of the files that it includes with `-r`. Paths of
+    other files of this host become absolute.
     """
     text = read_input(requirements).decode("utf-8", errors="replace")
     for line in re.sub(r"\\\r?\n", " ", text).splitlines():
@@ -379,8 +388,9 @@ def _with_content(
     tree_of: Callable[[Path], Iterable[tuple[str, str]]],
     projects: list[tuple[Path, str, Path]],
 ) -> tuple[str, list[str]]:
-    """Return a line of requirements with the wheel of a project that it names by path, and what
-    stands for the content of other paths in it; the project is added to `projects`.
+    """Return a line of requirements in which the path of a project is replaced by its wheel; also
+    return a text that stands for the content at other paths in the line. The project is added to
+    `projects`.
     """
     expanded = re.sub(r"\$\{[A-Z0-9_]+\}", lambda name: os.path.expandvars(name[0]), line)
     if option := _OPTION.fullmatch(expanded):
@@ -409,7 +419,9 @@ def _with_content(
 
 
 def _split_at_path(line: str) -> tuple[str, str, str] | None:
-    """Return what precedes the path that a requirement names, the path, and what follows."""
+    """Split a requirement into the part before the path that it names, the path, and the part after
+    it.
+    """
     before = _BEFORE_PATH.match(line)
     at = before.end() if before else 0
     for pattern in _PATHS:
@@ -420,7 +432,7 @@ def _split_at_path(line: str) -> tuple[str, str, str] | None:
 
 
 def _content_hashes(path: Path) -> Iterator[str]:
-    """Yield the hashes that stand for the content of a file, or of the wheels in a directory."""
+    """Yield hashes that stand for the content of a file, or of all wheels in a directory."""
     if path.is_file():
         yield sha256_of(path)
     elif path.is_dir():
@@ -430,14 +442,14 @@ def _content_hashes(path: Path) -> Iterator[str]:
 
 
 def _refuse_sources_of_uv(project: Path, named: str, wheel: Path, known: Collection[str]) -> None:
-    """Refuse a project that needs a package which uv takes from a place of its own: pip would look
-    for it on its index, where another one may have that name.
+    """Refuse a project that needs a package which uv gets from a special source: pip would look for
+    that package on its index, where another package may have the same name.
 
     Args:
         project: Its directory.
-        named: The words that name it in the requirements.
-        wheel: Its wheel.
-        known: The packages that the requirements name themselves, with their places.
+        named: The words by which the requirements name the project.
+        wheel: The project's wheel.
+        known: The packages for which the requirements themselves state a place.
     """
     configured = project / "pyproject.toml"
     text = read_input(configured).decode("utf-8", "replace") if configured.is_file() else ""
@@ -455,7 +467,7 @@ def _refuse_sources_of_uv(project: Path, named: str, wheel: Path, known: Collect
 
 
 def _names_of_places(lines: Iterable[str]) -> set[str]:
-    """Return the packages of those lines of requirements that name a place."""
+    """Return the packages for which lines of the requirements state a place."""
     found = (_NAME.search(line) for line in lines)
     return {_normal_name(name[1] or name[2]) for name in found if name}
 
@@ -465,7 +477,7 @@ def _normal_name(name: str) -> str:
 
 
 def _needs_by_path(wheel: Path) -> str:
-    """Return a requirement of a wheel that names a path of this host, "" for none."""
+    """Return a requirement of a wheel that is a path of this host; "" if there is none."""
     found = re.search(r"^Requires-Dist: (.*@ *file:\S*)", _metadata_of(wheel), re.MULTILINE)
     return found[1] if found else ""
 
@@ -480,7 +492,7 @@ def _metadata_of(wheel: Path) -> str:
 
 
 def _git_version(project: Path) -> list[str]:
-    """Return the tag and commit from which a project takes its version; [] for a project that does
+    """Return the tag and commit from which a project computes its version; [] if the project does
     not use git for that.
     """
     texts = [
@@ -495,7 +507,9 @@ def _git_version(project: Path) -> list[str]:
 
 
 def _cloned_project(project: Path, copy: Path) -> Path | None:
-    """Return the project's directory in a copy of its repository's history; None without git."""
+    """Return the project's directory in a copy of its repository with its history; None if it does
+    not use git.
+    """
     top = _call_git("rev-parse", "--show-toplevel", at=project)
     index = _call_git("rev-parse", "--path-format=absolute", "--git-path", "index", at=project)
     if not top or not index:
@@ -507,6 +521,6 @@ def _cloned_project(project: Path, copy: Path) -> Path | None:
 
 
 def _call_git(*arguments: str, at: Path) -> str | None:
-    """Return what git prints; None where it fails, or is not installed."""
+    """Return what git prints; None if git fails or is not installed."""
     done = _run_command(["git", "--no-optional-locks", "-C", str(at), *arguments], {})
     return done.stdout.strip("\n") if done.returncode == 0 else None

@@ -1,9 +1,9 @@
 """Make `bootstrap.zip`: all modules of `container`, which `python3 bootstrap.zip` runs.
 
-There is one for each version of this package, and it does not depend on the job. Annotations are
-taken out, which Python 3.6 would evaluate and cannot, and the imports that only they need. A wheel
-contains the zip (hatch_build.py); a checkout makes it when the modules have changed, which takes
-half a second, and keeps it beside their bytecode.
+There is one zip for each version of this package, and it does not depend on the job. Annotations
+are removed, because Python 3.6 would try to evaluate them and fail; imports that only annotations
+need are removed, too. A wheel contains the zip (hatch_build.py); a checkout makes it when the
+modules have changed, which takes half a second, and keeps it beside their bytecode.
 
 The build hook runs this file by itself: it imports the standard library alone.
 """
@@ -49,7 +49,7 @@ def build(container: Path = _CONTAINER) -> bytes:
     """Make the zip; equal modules give equal bytes.
 
     Raises:
-        SyntaxError: A module uses what Python 3.6 does not know.
+        SyntaxError: A module uses syntax that Python 3.6 does not know.
     """
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
@@ -64,7 +64,9 @@ def build(container: Path = _CONTAINER) -> bytes:
 
 
 def _without_unused_imports(module: ast.Module) -> ast.Module:
-    """Take out what a module imports and never names: what its annotations needed."""
+    """Remove imports that a module does not use any more, because only its annotations needed
+    them.
+    """
     used = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
     for node in [node for node in module.body if isinstance(node, ast.ImportFrom)]:
         node.names = [alias for alias in node.names if (alias.asname or alias.name) in used]
@@ -84,7 +86,7 @@ def _module_sources(container: Path) -> dict[str, str]:
 
 
 class _Bare(ast.NodeTransformer):
-    """Takes out annotations and docstrings; comments are not in a syntax tree."""
+    """Removes annotations and docstrings; a syntax tree has no comments anyway."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None

@@ -1,8 +1,8 @@
-"""Find what YARN or a NodeManager would refuse of a valid job on its cluster, or by the cluster's
-version of Hadoop, before the POST.
+"""Find, before the POST, what YARN or a NodeManager would refuse in a valid job, on the cluster of
+the settings or with its version of Hadoop.
 
-Settings that they accept, but that are seldom meant, are warnings. What no cluster takes, the job
-spec's reader refuses (`jobspec/keys.py`, `rules.py`).
+Settings that YARN accepts, but that are probably mistakes, give warnings. A job that no cluster
+accepts is refused earlier, by the job spec's reader (`jobspec/keys.py`, `rules.py`).
 
 Several errors of YARN come too late: the name stays taken, every container fails, or the job is
 reported as successful.
@@ -98,7 +98,9 @@ def _name_problems(job: Job, site: Site, room: int) -> Iterator[Problem]:
 
 
 def room_for_name(job: Job, site: Site) -> int:
-    """Return how many characters the name of a run may have, so that YARN takes its host names."""
+    """Return how many characters the name of a run may have, so that YARN accepts the host names of
+    its tasks.
+    """
     longest = max(map(len, _longest_host_names(job, site)), default=0)
     return min(MAX_NAME, MAX_HOST_NAME - longest)
 
@@ -177,7 +179,9 @@ _OF_ROLES: dict[str, tuple[str, Callable[[Role], int]]] = {
 
 
 def caps_problems(job: Job, caps: tuple[Cap, ...]) -> Iterator[Problem]:
-    """Yield each cap that a job exceeds, at the key of the role with the largest amount."""
+    """Yield each cap that a job exceeds; the problem is at the key of the role with the largest
+    amount.
+    """
     for cap in caps:
         if cap.name == "lifetime":
             yield from _lifetime_problems(job, cap)
@@ -204,7 +208,7 @@ def _cap_words(cap: Cap) -> str:
 
 
 def shown(name: str, amount: int) -> str:
-    """Return an amount as a job spec has it: `8 tasks`, `2 GPUs`, `64Gi`, `12h`."""
+    """Return an amount in the form that job specs have: `8 tasks`, `2 GPUs`, `64Gi`, `12h`."""
     if name == "tasks":
         return f"{amount} task{'s' * (amount != 1)}"
     if name == "gpus":
@@ -316,10 +320,11 @@ _DIGEST = re.compile(r'"id": "[^"]+@sha256:[0-9a-f]{64}"')
 
 
 def check_version(body: str, hadoop_version: str) -> None:
-    """Raise `Refused` if a version of Hadoop cannot run a service.
+    """Raise `Refused` if this version of Hadoop cannot run a service.
 
     Raises:
-        Refused: The version lacks restart policies, a runtime variable or images by digest.
+        Refused: The version of Hadoop lacks restart policies, a runtime variable, or images by
+            digest.
     """
     numbers = version_tuple(hadoop_version)
     if numbers and numbers < _FIRST_WITH_RESTART_POLICY:
@@ -347,20 +352,20 @@ def check_version(body: str, hadoop_version: str) -> None:
 
 
 def ends_by_one_component(hadoop_version: str) -> bool:
-    """Return whether a marked component's end is the application's (YARN-8489, Hadoop 3.3.0); not
-    of a version that is not known.
+    """Return whether this version of Hadoop ends an application when a marked component ends
+    (YARN-8489, Hadoop 3.3.0); False for an unknown version.
     """
     return version_tuple(hadoop_version) >= _FIRST_WITHOUT_LIMITS
 
 
 def check_old_hadoop(planned: Plan, hadoop_version: str) -> None:
-    """Refuse what Hadoop 3.1 and 3.2 would accept, and could not read again or not end.
+    """Refuse a job that Hadoop 3.1 and 3.2 would accept, and then could not read again or not end.
 
-    They do not end an application with its witness (docs/internals/endings.md).
+    These versions do not end an application when its witness ends (docs/internals/endings.md).
 
     Raises:
-        JobSpecError: The job has `retries` and no `lifetime`: it could hold its place for ever.
-        Refused: The service is too large; without a staging directory it always is.
+        JobSpecError: The job has `retries` and no `lifetime`: it could hold its containers forever.
+        Refused: The service is too large, which is always the case without a staging directory.
     """
     numbers = version_tuple(hadoop_version)
     if not numbers or numbers >= _FIRST_WITHOUT_LIMITS:
@@ -392,7 +397,9 @@ def check_old_hadoop(planned: Plan, hadoop_version: str) -> None:
 
 
 def warnings(job: Job, site: Site) -> list[str]:
-    """Return a warning with its solution for each problem that YARN does not detect at the POST."""
+    """Return a warning, with a possible solution, for each problem that YARN does not detect at the
+    POST.
+    """
     return [
         *_without_chief(job),
         *literal_words(job),

@@ -1,8 +1,8 @@
 """Plan a job's inputs and outputs: the roles that read each input, and lists of sharded inputs.
 
-The list of a sharded input is made once, when the job is submitted, and is staged: all tasks use
-the same list whenever they start, and neither the service nor the load of the NameNode grows with
-tasks times files.
+The list of a sharded input is made once, when the job is submitted, and is staged. So all tasks use
+the same list, whenever they start; and neither the size of the service nor the load of the NameNode
+grows with the product of tasks and files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from submit_tf_job.plan.site import Site
 
 
 def readers(job: Job) -> tuple[str, ...]:
-    """Return the roles that share the files of an input: training roles, else the deciding one."""
+    """Return the roles between which the files of an input are divided: the training roles, or, if
+    there are none, the deciding role.
+    """
     if job.strategy is Strategy.PARAMETER_SERVER:
         return ("worker",)
     trains = {role.name for role in job.roles.values() if role.kind is RoleKind.TRAINS}
@@ -28,7 +30,7 @@ def readers(job: Job) -> tuple[str, ...]:
 
 
 def shares(job: Job) -> int:
-    """Return the number of tasks that share the files."""
+    """Return the number of tasks between which the files are divided."""
     return sum(job.roles[name].instances for name in readers(job))
 
 
@@ -41,7 +43,9 @@ def _roles_with_all_files(job: Job) -> tuple[str, ...]:
 
 
 def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
-    """Return the lists of sharded inputs, and the bootstrap's work on inputs and outputs."""
+    """Return the lists of sharded inputs, and what the bootstrap has to do with inputs and
+    outputs.
+    """
     if not job.inputs and not job.outputs:
         return Contribution()
     roles = (*readers(job), *_roles_with_all_files(job))
@@ -115,7 +119,7 @@ def _data_problems(job: Job, site: Site) -> Iterator[Problem]:
 
 
 def _output_end_problems(job: Job, output: Output) -> Iterator[Problem]:
-    """Yield a problem if the job ends a task that would have to store an output."""
+    """Yield a problem if the job ends a task before that task could store its output."""
     for name in ("chief", "worker"):
         role = job.roles.get(name)
         if role and role.kind is not RoleKind.TRAINS:
@@ -128,7 +132,7 @@ def _output_end_problems(job: Job, output: Output) -> Iterator[Problem]:
 
 
 def _overlap_problems(job: Job) -> Iterator[Problem]:
-    """Yield outputs that would replace one another."""
+    """Yield a problem for outputs that would replace one another."""
     first: dict[str, Output] = {}
     for output in job.outputs:
         other = first.setdefault(output.uri, output)
@@ -156,7 +160,7 @@ _SHARED = {"hdfs": _HADOOP, "viewfs": _HADOOP, "file": _DISK}
 
 
 class _Place(NamedTuple):
-    """Where a URI leads: a kind of file system, a server or bucket, and a path."""
+    """The target of a URI: a kind of file system, a server or bucket, and a path."""
 
     kind: str
     authority: str
@@ -175,20 +179,20 @@ class _Place(NamedTuple):
         return cls(kind, authority, re.sub("/+", "/", path).rstrip("/") or "/")
 
     def may_be_on(self, other: _Place) -> bool:
-        """Whether both places may be on one file system: a URI without an authority may name
-        any.
+        """Whether both places may be on the same file system: a URI without an authority may mean
+        any server.
         """
         named = bool(self.authority and other.authority)
         return self.kind == other.kind and not (named and self.authority != other.authority)
 
     def holds(self, other: _Place) -> bool:
-        """Whether the other is this place, or below it."""
+        """Whether the other place is this place, or below it."""
         inside = f"{other.path.rstrip('/')}/".startswith(f"{self.path.rstrip('/')}/")
         return inside and self.may_be_on(other)
 
 
 def writers(job: Job) -> tuple[str, ...]:
-    """Return the roles whose tasks store an output each, with `by: every-task`."""
+    """Return the roles of which each task stores an output, if the output has `by: every-task`."""
     return tuple(role.name for role in job.roles.values() if role.kind is RoleKind.TRAINS)
 
 
@@ -204,10 +208,11 @@ def _replaced_places(job: Job, output: Output) -> list[_Place]:
 
 
 def _targets_problems(job: Job, site: Site) -> Iterator[Problem]:
-    """Yield a problem for each output that would replace, or hold, what is not its own: storing one
-    replaces all that is there.
+    """Yield a problem for each output that would replace, or contain, data that do not belong to
+    it: storing an output replaces everything at its URI.
 
-    A URI without a path, which is the root or a whole bucket, is refused where it is read.
+    A URI without a path, which means the root or a whole bucket, is refused already when the job
+    spec is read.
     """
     for output in job.outputs:
         if not output.upload:
@@ -230,7 +235,9 @@ def _targets_problems(job: Job, site: Site) -> Iterator[Problem]:
 
 
 def _shared_directory(target: _Place) -> str:
-    """Return the name of a directory that several jobs share, such as a home; "" for another."""
+    """Return the name of a directory that several jobs share, such as a home; "" for any other
+    directory.
+    """
     shared = _SHARED.get(target.kind, {})
     depth = target.path.count("/")
     return next(
@@ -244,7 +251,9 @@ def _shared_directory(target: _Place) -> str:
 
 
 def _protected_uris(job: Job, site: Site, output: Output) -> Iterator[tuple[str, str]]:
-    """Yield description and URI of each place that must not be at or below an output."""
+    """Yield description and URI of each place that must not be at, or below, the URI of an
+    output.
+    """
     if site.staging:
         yield "the staging directory", site.staging
     for item in job.inputs:

@@ -53,13 +53,14 @@ COMMON = 4 * 1024**2
 
 @dataclass(frozen=True)
 class Stage:
-    """The directories for jobs of one name; YARN runs one job of a name at a time.
+    """The directories for all jobs with one name; YARN runs only one job with a name at a time.
 
     Attributes:
-        files: URI of the directory for contents, by their hash.
-        lists: URI of the directory for lists of sharded inputs, by run.
-        keytabs: URI of the directory for keytabs, by run.
-        meeting: URI of the directory for the deciding task's address, by run.
+        files: URI of the directory for contents, which are named by their hash.
+        lists: URI of the directory for lists of sharded inputs, which are named by their run.
+        keytabs: URI of the directory for keytabs, which are named by their run.
+        meeting: URI of the directory for the addresses of deciding tasks, which are named by their
+            run.
     """
 
     files: str
@@ -78,7 +79,7 @@ class Pack:
     """A tar of files.
 
     Attributes:
-        files: By name, each once.
+        files: The files by name, each once.
     """
 
     files: tuple[ShippedFile, ...] = field(repr=False)
@@ -114,7 +115,7 @@ class Pack:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the files' names, modes and hashes; no file is read for it."""
+        """Hash of the names, modes and content hashes of the files; no file is read for it."""
         digest = hashlib.sha256()
         for file in self.files:
             digest.update(
@@ -126,7 +127,9 @@ class Pack:
 
     @property
     def is_held(self) -> bool:
-        """Whether the whole tar is in memory, so that it can be sent inside the service."""
+        """Whether all content of the tar is in memory, so that it can be sent inside the
+        service.
+        """
         return not any(isinstance(file.content, HostFile) for file in self.files)
 
     def tobytes(self) -> bytes:
@@ -149,9 +152,9 @@ class Upload:
     """A file that must exist at `uri` before the service is posted.
 
     Attributes:
-        secret: Whether it is the job's keytab: readable by its owner alone, in a directory of its
-            own, and removed with the job.
-        shared: Whether other jobs use it, so that it is not removed with this one.
+        secret: Whether the file is the job's keytab, which only its owner can read, is in a
+            directory of its own, and is removed with the job.
+        shared: Whether other jobs use the file, so that it is not removed with this job.
     """
 
     uri: str
@@ -166,8 +169,8 @@ class Upload:
 
     @property
     def directory(self) -> str:
-        """The URI of the directory of this upload, which contains nothing else. Its name is the
-        hash of the content; for a keytab it is the run's name.
+        """The URI of the directory that contains only this upload. The directory's name is the hash
+        of the content; for a keytab, it is the run's name.
         """
         return self.uri.rpartition("/")[0]
 
@@ -177,13 +180,13 @@ class File:
     """A file that YARN puts into the working directory of tasks.
 
     Attributes:
-        name: Its name in that directory.
-        uri: The parts of its URI; the submission's id belongs between them.
-        content: The content to upload to the URI; None for an existing file.
-        type: STATIC, ARCHIVE for one that is unpacked, TEMPLATE for one inside the service.
+        name: The file's name in the working directory.
+        uri: The two parts of the file's URI, between which the submission's id is inserted.
+        content: The content to upload to the URI; None if the file exists already.
+        type: STATIC; ARCHIVE for a file that is unpacked; TEMPLATE for a file inside the service.
         text: The content of a TEMPLATE.
-        roles: The roles whose tasks get it; None for all.
-        secret: Whether it is a keytab.
+        roles: The roles whose tasks get the file; None for all roles.
+        secret: Whether the file is a keytab.
         shared: Whether other jobs use the content.
     """
 
@@ -199,12 +202,12 @@ class File:
 
 @dataclass(frozen=True)
 class Contribution:
-    """The contribution of one part of a job to its plan.
+    """What one part of a job contributes to its plan.
 
     Attributes:
         env: Role → variables that YARN sets.
         files: Files that YARN puts into working directories.
-        shipped: Files that are sent with each role's own.
+        shipped: Files that are sent together with each role's own files.
         mounts: Mounts of every container.
         task: Keys of the task description, which the bootstrap reads.
         problems: Why the job cannot run.
@@ -223,9 +226,10 @@ class Delivery:
     """How the bootstrap and the roles' files get to the tasks.
 
     Attributes:
-        files: What YARN puts into the working directories.
-        task: Role → the bootstrap's work on the files: links to create, archives to unpack.
-        unpacks: What the launch command does first, with the interpreter in place of `%s`.
+        files: The files that YARN puts into the working directories.
+        task: Role → what the bootstrap has to do with the files: links to create, archives to
+            unpack.
+        unpacks: The first part of the launch command, in which `%s` stands for the interpreter.
     """
 
     files: tuple[File, ...]
@@ -235,15 +239,15 @@ class Delivery:
     def command(self, interpreter: str) -> str:
         """Return the launch command.
 
-        `exec`: YARN appends redirections, bash would stay process 1, and the program would never
-        get SIGTERM (hadoop-facts.md#sigterm).
+        The command needs `exec`: YARN appends redirections, so without `exec` bash would stay
+        process 1, and the program would never get SIGTERM (hadoop-facts.md#sigterm).
         """
         first = self.unpacks and self.unpacks % interpreter
         return f"{first}exec {interpreter} {contract.BOOTSTRAP_FILE}"
 
 
 def remote_files(job: Job) -> Contribution:
-    """Return the files of HDFS that YARN copies to the nodes."""
+    """Return the files on HDFS that YARN copies to the nodes."""
     roles: dict[tuple[str, str, bool], list[str]] = {}
     for role in job.roles.values():
         for file in role.remote_files:
@@ -258,8 +262,8 @@ def remote_files(job: Job) -> Contribution:
 
 
 def packages_contribution(job: Job, site: Site, stage: Stage) -> Contribution:
-    """Return the archives of the Python packages of the job, or of a role, which each node unpacks
-    once, and the bootstrap's work on them.
+    """Return the archives of the Python packages of the job or of its roles, which each node
+    unpacks once, and what the bootstrap has to do with them.
     """
     own = {role.name: role.python.packages for role in job.roles.values() if role.python}
     shared = tuple(role for role in job.roles if role not in own)
@@ -314,12 +318,12 @@ def _packages_problems(job: Job, site: Site) -> Iterator[Problem]:
 
 
 def delivered(job: Job, shipped: Sequence[ShippedFile], staging: str | None) -> Delivery:
-    """Return the delivery of a job's bootstrap and files.
+    """Return how a job's bootstrap and files get to its tasks.
 
     Args:
         job: The job.
-        shipped: Files that are sent with each role's own.
-        staging: The staging directory; None without a file system for one.
+        shipped: Files that are sent together with each role's own files.
+        staging: The staging directory; None if no file system for it is known.
     """
     files = {role.name: (*role.files, *shipped) for role in job.roles.values()}
     return _staged_delivery(job, files, staging) if staging else _inline_delivery(job, files)
@@ -373,7 +377,7 @@ class Shipment:
     """The staged files of one role.
 
     Attributes:
-        contents: Name in the working directory → tar, or file that is staged by itself.
+        contents: Name in the working directory → a tar, or a file that is staged separately.
         links: Name of a file → the link to which it points.
     """
 
@@ -393,7 +397,9 @@ def shipments(files: Mapping[str, Sequence[ShippedFile]]) -> dict[str, Shipment]
 
 
 def _staged_alone(files: Mapping[str, Sequence[ShippedFile]]) -> frozenset[str]:
-    """Return the hashes of the contents that are staged as separate files: the largest ones."""
+    """Return the hashes of the contents that are staged as separate files: those of the largest
+    files.
+    """
     sizes = {
         file.sha256: file.size
         for own in files.values()

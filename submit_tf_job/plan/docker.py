@@ -1,5 +1,5 @@
-"""Plan a job's Docker options: YARN's runtime variables, and the problems for which the site, YARN
-or container-executor would refuse the job.
+"""Plan a job's Docker options: the variables of YARN's runtime, and the problems for which the
+site, YARN or container-executor would refuse the job.
 
 Privileged containers are never requested.
 """
@@ -26,12 +26,12 @@ ACCOUNTS = (Mount("/etc/passwd", "/etc/passwd"), Mount("/etc/group", "/etc/group
 
 
 def contribution(job: Job, site: Site, mounts: Sequence[Mount]) -> Contribution:
-    """Return YARN's runtime variables, and the problems for which a job would be refused.
+    """Return the variables of YARN's runtime, and the problems for which a job would be refused.
 
     Args:
         job: The job.
         site: The cluster.
-        mounts: Mounts of every container in addition to the roles' own.
+        mounts: Mounts of every container, in addition to the mounts of the roles.
     """
     env: dict[str, dict[str, str]] = {}
     problems: list[Problem] = []
@@ -59,7 +59,7 @@ def _docker_variables(job: Job, role: Role, mounts: Sequence[Mount]) -> dict[str
 
 
 def _plain_variables(site: Site) -> dict[str, str]:
-    """Return YARN's runtime variables of a role without an image.
+    """Return the variables of YARN's runtime for a role without an image.
 
     A NodeManager may have Docker as its default runtime. The ApplicationMaster sets the host name,
     from which the bootstrap reads the domain, only for DOCKER artifacts.
@@ -121,8 +121,8 @@ def image_problem(image: str) -> str | None:
 
 
 def is_trusted(image: str, registries: Sequence[str]) -> bool:
-    """Return whether an image is from one of docker.trusted.registries, as container-executor's
-    check_trusted_image decides it.
+    """Return whether an image comes from one of docker.trusted.registries; the rule is that of
+    container-executor's check_trusted_image.
     """
     return any(
         image.startswith(f"{registry}/") or (registry == "library" and "/" not in image)
@@ -131,10 +131,10 @@ def is_trusted(image: str, registries: Sequence[str]) -> bool:
 
 
 def _mounts_allowed(job: Job, role: Role, site: Site, mounts: Sequence[Mount]) -> Iterator[Problem]:
-    """Yield mounts that container-executor would refuse.
+    """Yield a problem for each mount that container-executor would refuse.
 
-    A path of the writable list may be mounted read-only, too, and a listed directory allows all
-    paths below it.
+    A path in the list of writable mounts may also be mounted read-only. A directory in a list
+    allows all paths below it.
     """
     for index, mount in enumerate(mounts):
         lists = (site.ro_mounts, site.rw_mounts) if mount.read_only else (site.rw_mounts,)
@@ -202,7 +202,8 @@ def _option_problems(job: Job, role: Role, site: Site) -> Iterator[Problem]:
 def _mount_problem(job: Job, role: Role, index: int, message: str) -> Problem:
     """Return a problem at the path that the user wrote.
 
-    The role's list also holds the mounts of the settings and the job, so its index may differ.
+    The role's list also contains the mounts of the settings and the job, so the index in the user's
+    list may be another one.
     """
     merged = f"roles.{role.name}.mounts[{index}]"
     problem, place = job.problem(merged, message), job.places.get(merged)

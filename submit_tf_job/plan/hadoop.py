@@ -1,5 +1,5 @@
-"""Plan what a job needs of Hadoop: its configuration in containers; keytab, krb5.conf, and whether
-the tasks log in themselves; what tasks keep on HDFS by its web address.
+"""Plan what a job needs from Hadoop: its configuration in containers; keytab, krb5.conf, and
+whether the tasks log in themselves; and what tasks write to HDFS through its web addresses.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _FILE = "file://"
 
 
 def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
-    """Return the keytab, krb5.conf and their mounts, and the bootstrap's work on them.
+    """Return the keytab, krb5.conf and their mounts, and what the bootstrap has to do with them.
 
-    The keytab is always among the files, because the ApplicationMaster needs it; its roles are
-    those whose tasks get it, too.
+    The keytab is always among the files, because the ApplicationMaster needs it; the file's `roles`
+    are the roles whose tasks also get it.
     """
     kerberos = job.kerberos
     if kerberos is None:
@@ -56,8 +56,8 @@ def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
 def _logs_in(job: Job, kerberos: Kerberos, site: Site) -> bool:
     """Return whether the tasks log in with the keytab instead of using delegation tokens.
 
-    Tokens expire after `token_life_s` in spite of renewals, and a running program never gets new
-    ones (hadoop-facts.md#delegation-tokens-in-containers).
+    Tokens expire after `token_life_s` although they are renewed, and a running program never gets
+    new tokens (hadoop-facts.md#delegation-tokens-in-containers).
     """
     if kerberos.login is OwnLogin.NEVER:
         return False
@@ -79,7 +79,8 @@ def _keytab_file(kerberos: Kerberos, stage: Stage, roles: tuple[str, ...] | None
 def _keytab_edition(content: bytes) -> str:
     """Return a hash that differs between editions of a keytab.
 
-    It does not include keys, because keys that are derived from a password could be guessed by it.
+    The hash does not depend on the keys: a key that is derived from a password could be guessed
+    from such a hash.
     """
     entries = [
         f"{entry.principal} {entry.version} {entry.kind} {entry.made}\n"
@@ -133,7 +134,9 @@ def configuration_contribution(job: Job) -> Contribution:
 
 
 def meeting_contribution(job: Job, site: Site, stage: Stage) -> Contribution:
-    """Return the bootstrap's work to find the deciding task; none where DNS alone is asked."""
+    """Return what the bootstrap has to do so that tasks find the deciding task; empty if only DNS
+    is used for that.
+    """
     if site.names is Names.DNS:
         return Contribution()
     web = site.web_hdfs
@@ -152,7 +155,9 @@ def meeting_contribution(job: Job, site: Site, stage: Stage) -> Contribution:
 
 
 def report_contribution(site: Site, run: str) -> Contribution:
-    """Return the bootstrap's work on the record; none where HDFS has no web address."""
+    """Return what the bootstrap has to do to write the last report beside the run's record; empty
+    if HDFS has no web address.
+    """
     web = site.web_hdfs
     if web is None:
         return Contribution()

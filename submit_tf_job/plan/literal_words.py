@@ -1,8 +1,9 @@
-"""Notice words that only a shell would expand, in values and commands that no shell reads.
+"""Notice words that only a shell would expand, in values and commands that are not read by a shell.
 
 A list command and `env` are passed as they are written (docs/job-spec.md#commands). A word is
-noticed by forms that are hardly ever meant literally: variables in capitals, `$(…)`, `~/`, and
-operators that stand alone. `${model}` of OmegaConf, `$ref` of JSON and regular expressions are not.
+noticed if it has a form that is hardly ever meant literally: a variable in capitals, `$(…)`, `~/`,
+or an operator that is a word of its own. `${model}` of OmegaConf, `$ref` of JSON and regular
+expressions are not.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ _LONGEST_TEXT = 120
 
 
 def literal_words(job: Job) -> Iterator[str]:
-    """Yield a sentence for each command and variable with a word that only a shell would expand."""
+    """Yield a sentence for each command and variable that contains a word which only a shell would
+    expand.
+    """
     told: set[str] = set()
     translated = " ".join(remark.text for remark in job.remarks)
     for path, words, sentence in (*_of_commands(job), *_of_variables(job)):
@@ -55,7 +58,7 @@ def literal_words(job: Job) -> Iterator[str]:
 
 
 def _of_commands(job: Job) -> Iterator[tuple[str, list[str], str]]:
-    """Yield path, noticed words and sentence of each command."""
+    """Yield, for each command, its path, the noticed words and the sentence about it."""
     commands = [(f"roles.{role.name}.command", role.command) for role in job.roles.values()]
     if job.prepare:
         commands.append(("prepare", job.prepare))
@@ -126,7 +129,9 @@ def _words_of_shell(argv: Sequence[str]) -> Iterator[str]:
 
 
 def _for_a_shell(text: str) -> str:
-    """Return how bash would read a word: `~` is special only at its beginning."""
+    """Return a word in the form that bash would expand: `~/` becomes `$HOME/`, but only at the
+    beginning; the forms of YARN and Kubernetes become `$NAME`.
+    """
     text = re.sub(_AT_HOME, "$HOME/", text)
     return _OF_YARN.sub(r"$\1", _OF_KUBERNETES.sub(r"$\1", text))
 

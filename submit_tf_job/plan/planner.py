@@ -88,14 +88,14 @@ class Plan:
     """The plan of one run: the service and the uploads.
 
     Attributes:
-        key: What makes two submissions the same one.
-        content: The hash of the job and its files: the key, if none was given.
-        number: How often that key has been run before.
+        key: The submission's key: two submissions with the same key are the same submission.
+        content: The hash of the job and its files, which is also the key if no key was given.
+        number: How often a run with the key was started before.
         again: Whether the key is run again after its run has ended.
-        properties: Properties of the service beside those that the job implies.
-        lifetime_s: The lifetime of a job that has none; 0 for none.
+        properties: Properties of the service, in addition to those that follow from the job.
+        lifetime_s: The lifetime in seconds for a job that states none; 0 for no lifetime.
         ends_unstarted: Whether YARN ends the application if it gets no container.
-        room: The most characters that the name of a run may have.
+        room: The largest number of characters that the name of a run may have.
         task: The task description, which the bootstrap reads.
         service: The service to post; its name is the run's.
         uploads: Files that must be uploaded before the POST.
@@ -117,12 +117,12 @@ class Plan:
 
     @property
     def run(self) -> str:
-        """The run's name, which is that of its service."""
+        """The run's name, which is also the name of its service."""
         return self.service.name
 
     @property
     def given_key(self) -> str | None:
-        """The key, if it is not that of the content."""
+        """The key, if the caller gave one; None if the key is the hash of the content."""
         return None if self.key == self.content else self.key
 
     @property
@@ -151,7 +151,7 @@ class Plan:
         return self._planned_anew(number=number, ends_unstarted=self.ends_unstarted)
 
     def for_hadoop(self, version: str) -> Plan:
-        """Return the plan for a version of Hadoop; "" is one that is not known.
+        """Return the plan for a version of Hadoop; "" stands for an unknown version.
 
         Hadoop 3.1 and 3.2 continue after the end of the deciding task and of the witness, which
         would then count as missing: their ApplicationMaster would be ended, and the next one would
@@ -176,7 +176,7 @@ class Plan:
 
     @cached_property
     def body(self) -> str:
-        """The request's body: what `render` prints and `submit` posts, byte for byte."""
+        """The body of the request, byte for byte: what `render` prints and `submit` posts."""
         return dumps(self.service)
 
     @property
@@ -205,14 +205,15 @@ def plan(
     Args:
         job: The job.
         site: The cluster, and the user there.
-        key: What makes two submissions the same one, such as the id that a scheduler has: 1 to 64
-            letters, digits, `.`, `_` or `-`. By default it is a hash of the job and its files, so
-            that the same command finds its own run.
-        number: How often that key has been run before.
+        key: The submission's key: two submissions with the same key are the same submission. It may
+            be the id that a scheduler has: 1 to 64 letters, digits, `.`, `_` or `-`. By default the
+            key is a hash of the job and its files, so that the same command finds its own run.
+        number: How often a run with the key was started before.
         again: Whether the key is run again after its run has ended; by default never with a key,
             and always without one.
-        properties: Added to the service's.
-        lifetime_s: The lifetime of a job that has none; the default key does not depend on it.
+        properties: Properties that are added to those of the service.
+        lifetime_s: The lifetime in seconds for a job that states none; the default key does not
+            depend on it.
         ends_unstarted: Whether YARN ends the application if it gets no container (`for_hadoop`);
             the default key does not depend on it.
 
@@ -220,7 +221,7 @@ def plan(
         The plan; equal arguments give equal plans.
 
     Raises:
-        JobSpecError: YARN or a NodeManager would refuse the job; with all problems.
+        JobSpecError: YARN or a NodeManager would refuse the job; the error has all problems.
         UsageError: The key is not valid.
 
     Example:
@@ -279,7 +280,7 @@ def _contributions_of(job: Job, site: Site, run: str, room: int) -> tuple[Contri
     """Return the contribution of each part of a job to its plan.
 
     Raises:
-        JobSpecError: YARN or a NodeManager would refuse the job; with all problems.
+        JobSpecError: YARN or a NodeManager would refuse the job; the error has all problems.
     """
     stage = Stage.of(site.staging, job.name)
     parts: tuple[Contribution, ...] = (
@@ -308,7 +309,7 @@ class _Service:
         run: The run's name.
         parts: The contributions of the job's parts.
         delivery: How the bootstrap and the roles' files get to the tasks.
-        files: What YARN puts into the tasks' working directories.
+        files: The files that YARN puts into the tasks' working directories.
         ends_unstarted: As in `Plan`.
     """
 
@@ -408,7 +409,9 @@ class _Service:
 
     @property
     def _wait_s(self) -> int:
-        """Seconds for which an ApplicationMaster waits for the container whose end ends the job."""
+        """How many seconds an ApplicationMaster waits for the container whose end also ends the
+        job.
+        """
         return int(self.job.start_timeout_s) + SPARE_START_S
 
     def _config_file(self, file: File) -> ConfigFile:
@@ -417,7 +420,9 @@ class _Service:
         return ConfigFile(file.type, file.name, self.run.join(file.uri))
 
     def _yarn_environment(self, role: str) -> dict[str, str]:
-        """Return the variables that YARN sets; of two parts' values the first counts."""
+        """Return the variables that YARN sets for a role; if two parts of the job set the same
+        variable, the first value counts.
+        """
         found: dict[str, str] = {}
         for part in self.parts:
             found = {**part.env.get(role, {}), **found}
@@ -444,9 +449,9 @@ def _resource_of(role: Role, site: Site) -> Resource:
 def _quick_links(job: Job, role: Role) -> dict[str, str]:
     """Return YARN's quick links of a role: one for each fixed port of each task, up to a limit.
 
-    The AM replaces only its global tokens in them (ServiceTimelinePublisher, ProviderUtils). The
-    deciding task reports ports that the bootstrap chooses. The names of tasks on a Docker network
-    resolve to addresses of that network, so the label adds the node.
+    In quick links, the AM replaces only its global tokens (ServiceTimelinePublisher,
+    ProviderUtils). The deciding task reports ports that the bootstrap chooses. The names of tasks
+    on a Docker network resolve to addresses of that network, so the label adds the node.
     """
     where = "" if job.network == "host" else " (from its node)"
     several = role.instances > 1

@@ -1,6 +1,6 @@
-"""The environment that one task's program will find, computed without a cluster.
+"""Compute the environment that the program of one task will find, without a cluster.
 
-The container computes the same with the same functions (`container/`).
+In the container, the same functions (`container/`) compute the same result.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _HERE = "."  # stands for the task's working directory
 
 @dataclass(frozen=True)
 class TaskPreview:
-    """The environment of one task's program, beside the image's own and YARN's.
+    """The environment of one task's program, without the variables of the image and of YARN.
 
     Attributes:
         task: The task, such as worker-1.
-        command: What it runs.
+        command: The command that the task runs.
         environment: The variables; paths are relative to the task's working directory.
         files: Content of the files that the variables name, by path.
-        notes: What is decided only in the container.
+        notes: Facts that are decided only in the container.
     """
 
     task: str
@@ -43,7 +43,9 @@ class TaskPreview:
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as JSON; TF_CONFIG is parsed once more as `tf_config`."""
+        """Return the fields as JSON; the key `tf_config` has the value of TF_CONFIG in parsed
+        form.
+        """
         value = self.environment.get(contract.ENV_TF_CONFIG)
         return {
             "task": self.task,

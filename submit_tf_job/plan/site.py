@@ -14,7 +14,9 @@ TOKEN_LIFE_S = 7 * 24 * 3600
 
 
 class Names(Enum):
-    """How tasks find the deciding one: by Registry DNS, by HDFS, or by whichever answers."""
+    """How tasks find the deciding task: by Registry DNS, by HDFS, or by whichever of the two
+    answers.
+    """
 
     DNS = "dns"
     RENDEZVOUS = "rendezvous"
@@ -22,7 +24,7 @@ class Names(Enum):
 
 
 class WebStaging(NamedTuple):
-    """The staging directory over HTTP.
+    """The staging directory as it is reached over HTTP.
 
     Attributes:
         protocol: `http` or `https`.
@@ -35,8 +37,8 @@ class WebStaging(NamedTuple):
     path: str
 
     def below(self, path: str, user: str) -> dict[str, object]:
-        """Return the fields of the task description with which a task writes a path below it as a
-        user.
+        """Return the fields of the task description that a task needs in order to write to a path
+        below the staging directory, as a user.
         """
         return {
             "protocol": self.protocol,
@@ -52,7 +54,7 @@ class Cap(NamedTuple):
     Attributes:
         name: `tasks`, `gpus`, `memory` or `lifetime`.
         most: The number of tasks or GPUs, MiB, seconds.
-        origin: Where the settings say so.
+        origin: The place in the settings that states the cap.
     """
 
     name: str
@@ -65,25 +67,25 @@ class Site:
     """The facts of one cluster, for one user.
 
     Attributes:
-        user: The user as whom the job runs, as YARN's clients write it.
+        user: The user as whom the job runs, in the form that YARN's clients write.
         domain: Domain of Registry DNS; None if unknown.
         dns_server: Registry DNS as host:port, if the containers' resolver does not forward to it.
-        gpu_resource: YARN's name for a GPU, where a role says no other.
+        gpu_resource: YARN's name for a GPU, if a role states no other name.
         port_range: First and last port for tasks on the host network.
-        staging: URI of the directory for files that do not fit into the service; None without a
-            file system for them.
+        staging: URI of the directory for files that do not fit into the service; None if no file
+            system for them is known.
         secure: Whether the cluster authenticates users, so that containers get delegation tokens.
-        trusted_registries: Registries whose images get mounts; this and the next four are None if
-            the settings do not restrict them.
+        trusted_registries: Registries whose images get mounts. This attribute and the next four are
+            None if the settings state no restriction.
         networks: Allowed Docker networks.
         ro_mounts: Paths of the nodes that may be mounted read-only, with all paths below them.
-        rw_mounts: Paths of the nodes that may be mounted writable, likewise.
+        rw_mounts: Paths of the nodes that may be mounted writable, with all paths below them.
         runtimes: Allowed OCI runtimes.
         caps: The limits of one job.
-        token_life_s: Seconds after which HDFS refuses a delegation token in spite of renewals.
-        names: How tasks find the deciding one.
-        web_hdfs: The staging directory over HTTP, where tasks meet without Registry DNS and the
-            run's record lies; None where it is not on HDFS.
+        token_life_s: Seconds after which HDFS refuses a delegation token although it was renewed.
+        names: How tasks find the deciding task.
+        web_hdfs: The staging directory as it is reached over HTTP: there tasks find one another
+            without Registry DNS, and the run's record is there. None if it is not on HDFS.
     """
 
     user: str

@@ -1,6 +1,7 @@
-"""Write the task description: what a job's tasks are, as the bootstrap in each container reads it.
+"""Write the task description: the facts about a job's tasks, in the form that the bootstrap in each
+container reads.
 
-It is readable JSON, the same for all tasks, in a TEMPLATE file of YARN
+The task description is readable JSON, the same for all tasks, in a TEMPLATE file of YARN
 (docs/tf-config.md#the-task-description).
 """
 
@@ -36,8 +37,8 @@ _FRAMEWORKS = {
 
 
 def task_text(description: Mapping[str, object]) -> str:
-    """Return the task description as text, without the patterns that the AM replaces: `${TOKEN}`
-    and `{{content}}` (ProviderUtils, ConfigUtils.replaceProps).
+    """Return the task description as text in which no pattern is left that the AM would replace:
+    `${TOKEN}` and `{{content}}` (ProviderUtils, ConfigUtils.replaceProps).
     """
     text = json.dumps(description, indent=1, ensure_ascii=True)
     return text.replace("${", "\\u0024{").replace("{{", "{\\u007b")
@@ -51,13 +52,13 @@ def task_description(
     of_roles: Mapping[str, Mapping[str, object]],
     parts: Sequence[Contribution],
 ) -> dict[str, object]:
-    """Return the task description of a run, as docs/tf-config.md documents it.
+    """Return the task description of a run; docs/tf-config.md documents it.
 
     Args:
         job: The job.
         site: The cluster.
         run: The run's name.
-        of_roles: Role → the bootstrap's work on its files.
+        of_roles: Role → what the bootstrap has to do with the role's files.
         parts: The contributions to the plan.
     """
     domain = f"{run}.{site.registry_user}.{site.domain}" if site.domain else None
@@ -107,7 +108,7 @@ def _ports_object(job: Job, site: Site) -> dict[str, object]:
 
 
 def _of_some_jobs(job: Job, site: Site) -> dict[str, object]:
-    """Return the keys that are written only for a job that needs them."""
+    """Return the keys that are written only for jobs that need them."""
     found: dict[str, object] = {}
     if job.variables:
         found["variables"] = [item.value for item in job.variables]
@@ -136,7 +137,9 @@ def _of_some_jobs(job: Job, site: Site) -> dict[str, object]:
 
 
 def _checkpoints_of_outputs(job: Job) -> str | None:
-    """Return the output by its name, if the program itself writes there."""
+    """Return the URI of the output with the name `checkpoints`, if the program itself writes to
+    it.
+    """
     named = (output for output in job.outputs if output.name in _CHECKPOINTS and not output.upload)
     return next((output.uri for output in named), None)
 
