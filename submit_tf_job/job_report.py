@@ -623,6 +623,30 @@ class JobReport:
         """The exit status of the deciding task's command; None while it runs."""
         return self.outcome.status if self.outcome else None
 
+    def moved(self, by_s: float) -> JobReport:
+        """Return the report with the moments of its course so many seconds later: those of its
+        bootstrap, its start, its generations and its events.
+        """
+
+        def later(moment: float | None) -> float | None:
+            return None if moment is None else moment + by_s
+
+        start = self.start
+        return replace(
+            self,
+            started_at=later(self.started_at),
+            ended_at=later(self.ended_at),
+            start=start
+            and replace(
+                start,
+                launched_at=start.launched_at + by_s,
+                arrived_at=start.arrived_at + by_s,
+                at=start.at + by_s,
+            ),
+            generations=tuple(replace(one, at=later(one.at)) for one in self.generations),
+            events=tuple(replace(one, at=one.at + by_s) for one in self.events),
+        )
+
     @property
     def is_over(self) -> bool:
         """Whether the report was written at the end of the deciding task."""

@@ -161,6 +161,13 @@ class JobStatus:
             return None
         return self.service.properties.get(service_properties.DECIDING)
 
+    @cached_property
+    def report_by_yarns_clock(self) -> JobReport | None:
+        """The report, with the moments of its course by the ResourceManager's clock."""
+        report, app = self.report, self.app
+        behind_s = report_behind_s(report, app) if report and app else 0.0
+        return report.moved(behind_s) if report and behind_s else report
+
     @property
     def held(self) -> HeldContainer | None:
         """The container that stays after the job has failed; YARN counts the job as running."""
@@ -470,6 +477,28 @@ def _succeeded_by_yarn(seen: JobStatus) -> Verdict:
     )
 
 
+_CLOCKS_DIFFER_S = 60.0  # at least, if times of two clocks are to show it
+
+
+def report_behind_s(report: JobReport, app: AppReport) -> float:
+    """Return by how many seconds, at least, the clock of the deciding task's node is behind the
+    ResourceManager's; negative if it is ahead. 0 unless the times show it: a bootstrap starts after
+    the ApplicationMaster, and writes nothing after the application's end.
+    """
+    accepted_ms = app.started_ms or 0
+    # of a later ApplicationMaster, earlier tasks may have gone on
+    began_s = max(accepted_ms, (app.launch_ms or 0) if app.attempt in (None, 1) else 0) / 1000
+    if not accepted_ms or report.started_at is None:
+        return 0.0
+    behind_s = began_s - report.started_at
+    if behind_s > _CLOCKS_DIFFER_S:
+        return behind_s
+    last = report.ended_at or report.updated_at
+    now_ms = app.finished_ms or (None if app.elapsed_ms is None else accepted_ms + app.elapsed_ms)
+    ahead_s = last - now_ms / 1000 if last is not None and now_ms is not None else 0.0
+    return -ahead_s if ahead_s > _CLOCKS_DIFFER_S else 0.0
+
+
 def _has_frozen(report: JobReport, app: AppReport | None) -> bool:
     """Whether a report had ceased to be written before the job ended; it is rewritten every 30 s
     (container/job_report.py). The clocks of a node and of the ResourceManager may differ a little.
@@ -478,7 +507,7 @@ def _has_frozen(report: JobReport, app: AppReport | None) -> bool:
         return False
     if report.updated_at is None or not app.finished_ms:
         return False
-    return app.finished_ms / 1000 - report.updated_at > FROZEN_S
+    return app.finished_ms / 1000 - report.updated_at - report_behind_s(report, app) > FROZEN_S
 
 
 def _wait_hint(seen: JobStatus) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from typing import Annotated, Any
 
 import typer
@@ -134,8 +133,9 @@ def describe(context: Context, job: JobArgument) -> None:
     uses = ""
     if not context.json:
         uses = summary(use_of_status(cluster, found))
-    now_ms = int(time.time() * 1000)
-    lines = description_lines(found, diagnosis, now_ms=now_ms, uses=uses, width=context.width)
+    lines = description_lines(
+        found, diagnosis, now_ms=cluster.now_ms(), uses=uses, width=context.width
+    )
     context.result(lines, lambda: description_object(found, diagnosis.pending, diagnosis.failure))
 
 

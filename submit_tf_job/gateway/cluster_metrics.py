@@ -226,6 +226,8 @@ def _gauges_of_cluster(look: ClusterLook) -> Iterator[GaugeMetricFamily]:
             jobs.add_metric([state.value, queue], counts[queue, state.value])
         gpus.add_metric([queue], sum(look.gpus.get(job.application_id, 0) for job in own))
         unknown.add_metric([queue], sum(job.application_id not in look.gpus for job in own))
-        waiting = (job.elapsed_s or 0 for job in own if job.state is JobState.PENDING)
-        oldest.add_metric([queue], max(waiting, default=0))
+        waiting = [job.elapsed_s for job in own if job.state is JobState.PENDING]
+        known = [elapsed_s for elapsed_s in waiting if elapsed_s is not None]
+        if known or not waiting:
+            oldest.add_metric([queue], max(known, default=0))
     yield from (jobs, gpus, unknown, oldest)

@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 import threading
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
@@ -249,8 +248,7 @@ async def listing(
 ) -> Response:
     """List jobs, the newest first, by YARN's state only."""
     # jobs have times by the ResourceManager's clock; this host's may be wrong
-    now_ms = await caller.with_client(lambda client: client.cluster.client.now_ms())
-    now_ms = now_ms or int(time.time() * 1000)
+    now_ms = await caller.with_client(lambda client: client.cluster.now_ms())
     since_ms = _moment_ms(since, now_ms) if since else 0
     until_ms = _moment_ms(until, now_ms) if until else None
     listed = await caller.with_client(

@@ -58,6 +58,12 @@ class Cluster:
     own_jobs_only: bool = False
     wall: Callable[[], float] = time.time
 
+    def now_ms(self) -> int:
+        """Return the time by the ResourceManager's clock, by this machine's if that is not known,
+        in milliseconds since 1970; for times that are shown or recorded.
+        """
+        return self.client.now_ms() or int(self.wall() * 1000)
+
     @cached_property
     def nodes(self) -> NodeManagers:
         """The NodeManagers that the client's ResourceManager lists."""

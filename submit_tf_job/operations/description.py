@@ -233,7 +233,7 @@ def start_of(seen: JobStatus) -> StartTimes | None:
     """Return the times of the job's last start; None before that start, and for a job of a single
     task.
     """
-    report, app = seen.report, seen.app
+    report, app = seen.report_by_yarns_clock, seen.app
     if app is None or not app.started_ms or report is None or report.start is None:
         return None
     start, began = report.start, app.started_ms / 1000
@@ -271,5 +271,6 @@ def _yarn_events(seen: JobStatus) -> Iterator[tuple[int | None, str]]:
 
 
 def _job_events(seen: JobStatus) -> Iterator[Event]:
-    for event in seen.report.events if seen.report else ():
+    report = seen.report_by_yarns_clock
+    for event in report.events if report else ():
         yield Event(int(event.at * 1000), "job", event.text)

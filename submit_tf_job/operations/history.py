@@ -31,7 +31,7 @@ class RecordedRun:
         state: How the run ended, or its current state if it is alive; UNKNOWN if neither is known.
         submitted_ms: When it was submitted, in milliseconds since 1970.
         duration_s: Seconds from its submission to its end, or until now; None if its end is not
-            known.
+            known, or is before its submission by a clock that was set back.
         metrics: The last value of each metric that the program reported.
         outputs: Where its outputs are.
         record: The record (docs/json.md#runrecord).
@@ -117,7 +117,6 @@ def _duration_s(
     if status and status.app and status.app.finished_ms:
         ended = status.app.finished_ms // 1000
     elif status and not status.state.is_final:
-        ended = (cluster.client.now_ms() or int(cluster.wall() * 1000)) // 1000
-    if isinstance(began, int) and isinstance(ended, int):
-        return max(0, ended - began)
-    return None
+        ended = cluster.now_ms() // 1000
+    is_known = isinstance(began, int) and isinstance(ended, int) and ended >= began
+    return ended - began if is_known else None

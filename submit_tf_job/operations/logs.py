@@ -385,7 +385,7 @@ def logs(
 
     selection = _log_selection(files, tail, grep)
     if since_s is not None:
-        now_s = (cluster.client.now_ms() or cluster.wall() * 1000) / 1000
+        now_s = cluster.now_ms() / 1000
         selection = replace(selection, since=now_s - since_s)
     if not raw:
         selection = replace(selection, hide=MACHINE_LINES)

@@ -81,7 +81,7 @@ def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:
             "key": done.plan.key,
             "content": done.plan.content,
             "number": done.plan.number,
-            "at": (cluster.client.now_ms() or int(cluster.wall() * 1000)) // 1000,
+            "at": cluster.now_ms() // 1000,
             "by": getpass.getuser(),
             "host": socket.gethostname(),
             "version": VERSION,

@@ -41,8 +41,8 @@ def timeline_of(seen: JobStatus) -> tuple[TimelinePart, ...]:
     """Return the parts of a run that are known, in order of time; () before YARN has accepted it.
 
     The times come from several clocks: for YARN's own events from YARN's clock, for all other
-    events from the deciding task's clock. So that the parts stay in order, no part begins before
-    the part that precedes it.
+    events from the deciding task's clock, corrected by a difference of more than a minute. So that
+    the parts stay in order, no part ends before it begins.
     """
     parts: list[TimelinePart] = []
     for part in sorted(_all_parts(seen), key=lambda one: one.from_ms):
@@ -53,7 +53,7 @@ def timeline_of(seen: JobStatus) -> tuple[TimelinePart, ...]:
 
 
 def _all_parts(seen: JobStatus) -> Iterator[TimelinePart]:
-    app, report = seen.app, seen.report
+    app, report = seen.app, seen.report_by_yarns_clock
     if app is None or not app.started_ms:
         return
     started = [one.started_ms for one in seen.attempts if one.started_ms]

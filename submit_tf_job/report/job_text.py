@@ -316,9 +316,9 @@ def _duration_words(status: JobStatus) -> str:
     app = status.app
     if app is None or not app.started_ms:
         return ""
-    if app.finished_ms:
+    if app.finished_ms and app.finished_ms >= app.started_ms:
         minutes, seconds = divmod((app.finished_ms - app.started_ms) // 1000, 60)
-        return f" after{clause(' {} min', max(0, minutes))} {seconds} s"
+        return f" after{clause(' {} min', minutes)} {seconds} s"
     if app.elapsed_ms and not status.state.is_final:
         return f" for {duration_text(app.elapsed_ms / 1000)}"
     return ""

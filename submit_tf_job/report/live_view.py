@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -101,7 +100,7 @@ class JobView:
         if self._last is None:
             yield self._trouble or "looking …"
             return
-        status, now_ms = self._last, int(time.time() * 1000)
+        status, now_ms = self._last, self._cluster.now_ms()
         lines = [
             *_head_lines(status, now_ms, self._plain),
             *(curve_lines(self.usage, width, plain=self._plain) if self.usage else ()),

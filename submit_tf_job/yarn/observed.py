@@ -263,7 +263,7 @@ class AppReport:
             started_ms=time_ms_of(answer, "startedTime"),
             launch_ms=time_ms_of(answer, "launchTime"),
             finished_ms=time_ms_of(answer, "finishedTime"),
-            elapsed_ms=whole_of(answer, "elapsedTime"),
+            elapsed_ms=_elapsed_ms_of(answer),
             am_container_logs=text_of(answer, "amContainerLogs"),
             allocated_mb=whole_of(answer, "allocatedMB"),
             running_containers=whole_of(answer, "runningContainers"),
@@ -421,6 +421,12 @@ def whole_of(answer: Answer, key: str) -> int | None:
         return int(value)
     except (ValueError, OverflowError):
         return None
+
+
+def _elapsed_ms_of(answer: Answer) -> int | None:
+    found = whole_of(answer, "elapsedTime")
+    # -1 where the ResourceManager's clock was set back (Times.elapsed)
+    return found if found is not None and found >= 0 else None
 
 
 def time_ms_of(answer: Answer, key: str) -> int | None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -72,3 +76,86 @@ def test_a_key_is_kept_for_seven_days_of_the_cluster(
     kept.passes(days * DAY_S)
     wrong(kept, off_s)
     assert len(kept("staging", "gc", "--dry-run", "-o", "json").json["runs"]) == deleted
+
+
+# --- durations, at each door ---
+
+JUMPS = [-DAY_S, -HOUR_S, HOUR_S, DAY_S]
+DOORS = {
+    "list": ["list"],
+    "status": ["status"],
+    "describe": ["describe"],
+    "history": ["history"],
+    "usage": ["usage"],
+    "compare": ["compare"],
+}
+
+
+def numbers(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
+    """Yield all numbers of a JSON value with their paths."""
+    if isinstance(value, (dict, list)):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, one in items:
+            yield from numbers(one, f"{path}.{key}")
+    elif isinstance(value, (int, float)):
+        yield path, value
+
+
+def trains(world: World, node_off_s: float = 0.0) -> None:
+    """Let a job train, whose deciding task's node has a clock of its own."""
+    chief = world.running("chief-0")["chief-0"]
+    world.passes(120)
+    began = world.yarn.apps[world.application].started_ms / 1000 + 20 + node_off_s
+    start = {"launched_at": began + 1, "arrived_at": began + 5, "at": began + 10}
+    told: dict[str, Any] = {"started_at": began, "updated_at": began + 100, "start": start}
+    told["progress"] = {"step": 3, "at": began + 90, "metrics": {"loss": 0.5}}
+    task = {"task": "chief-0", "state": "running", "host": "node1", "container": chief}
+    told |= {"events": [{"at": began + 20, "text": "an event"}], "tasks": [task]}
+    told["deciding"] = "chief-0"
+    world.reports(chief, "running", **told)
+    usage = {"version": 1, "run": world.name, "started_at": began, "updated_at": began + 100}
+    series = [{"name": "loss", "kind": "metric", "points": [[1, 1, 0.5], [90, 3, 0.25]]}]
+    world.writes(chief, "job-usage.json", {**usage, "series": series})
+
+
+@pytest.mark.parametrize("over", [False, True])
+@pytest.mark.parametrize("jump_s", JUMPS)
+@pytest.mark.parametrize("whose", ["the user's", "the node's", "YARN's"])
+def test_no_duration_is_negative_and_no_curve_lost(
+    kept: World, whose: str, jump_s: float, over: bool
+) -> None:
+    trains(kept, jump_s if whose == "the node's" else 0.0)
+    if whose == "the user's":
+        wrong(kept, jump_s)
+    elif whose == "YARN's":
+        kept.cluster.clock.jumped_s = jump_s
+    if over:
+        kept.ends()
+    for door, words in DOORS.items():
+        name = [] if door == "list" else ["mnist"]
+        done = kept(*words, *name, "-o", "json")
+        assert done.status in (0, 1), done
+        negative = [(path, value) for path, value in numbers(done.json) if value < 0]
+        assert not negative, (door, negative)
+        shown = kept(*words, *name).out
+        assert not re.search(r"(?<![\w-])-\d", shown), shown
+    [curve] = kept("usage", "mnist", "-o", "json").json["series"]
+    assert len(curve["points"]) == 2
+
+
+@pytest.mark.parametrize("over", [False, True])
+@pytest.mark.parametrize("off_s", [0.0, *JUMPS])
+def test_a_timeline_is_told_by_the_clock_of_yarn(kept: World, off_s: float, over: bool) -> None:
+    trains(kept, off_s)
+    if over:
+        kept.ends()
+    found = kept("describe", "mnist", "-o", "json").json
+    app = kept.yarn.apps[kept.application]
+    moments = [datetime.fromisoformat(one["from_at"]) for one in found["timeline"]]
+    assert moments == sorted(moments)
+    assert moments[0].timestamp() * 1000 == pytest.approx(app.started_ms, abs=1000)
+    assert (moments[-1] - moments[0]).total_seconds() < 200
+    assert {part["part"] for part in found["timeline"]} >= {"waited", "trained"}
+    events = [one["text"] for one in kept("events", "mnist", "-o", "json").json["events"]]
+    assert "submitted" in events[0]
+    assert events[-1].endswith("SUCCEEDED" if over else "an event")

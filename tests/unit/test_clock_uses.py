@@ -12,13 +12,10 @@ READS = r"\btime\.time\b|\bdatetime\.now\b|\.wall\b"
 
 USES = {
     # what is shown
-    "cli/one_job.py": "the remaining time and the ages of tasks",
-    "report/live_view.py": "the ages of a job and its tasks",
     "report/job_text.py": "whether a moment is of today",
     "operations/change.py": "the local time at which a job's lifetime ends",
     "logs/follow.py": "when a line was read; the year of times without one",
     "operations/follow.py": "the same",
-    "operations/history.py": "the duration of a run that has not ended, without an answer",
     "yarn/errors.py": "by how much the clocks differ, in an error about that",
     "gateway/app.py": "the time in the audit log",
     "compat/kubeflow.py": "the times of a job's conditions",
@@ -32,10 +29,8 @@ USES = {
     "airflow/trigger.py": "a deadline of Airflow's, by Airflow's clocks",
     "airflow/sensor.py": "a deadline of Airflow's, by Airflow's clocks",
     # where no ResourceManager says the time
-    "gateway/routes.py": "`since` and `until` of a list",
     "operations/listing.py": "`--since` of a list",
     "operations/logs.py": "`--since` of logs; the year of times without one",
-    "operations/run_records.py": "the time in a record",
 }
 
 

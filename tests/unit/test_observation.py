@@ -69,6 +69,8 @@ ENDS: list[tuple[AppReport | None, job_report.JobReport | None, Evidence, Verdic
     (app(), report(), Evidence.UNREADABLE, Verdict(DONE, "", True)),
     (app(), report('running'), Evidence.READ, Verdict(FAILED, "YARN reports SUCCEEDED, but the deciding task's last word was 'running'", False, hint=SWALLOWED_HINT)),
     (replace(app(), finished_ms=1700000121000), report('running', updated_at=1700000000.0), Evidence.READ, Verdict(DONE, "Not confirmed by the deciding task: its report was not written to the end (its last word is 'running')", False, hint='was the disk of its logs full? its warnings and its log say so')),
+    # its node's clock is an hour behind
+    (replace(app(), started_ms=1700000000000, finished_ms=1700000121000), report('running', started_at=1699996405.0, updated_at=1699996520.0), Evidence.READ, Verdict(FAILED, "YARN reports SUCCEEDED, but the deciding task's last word was 'running'", False, hint=SWALLOWED_HINT)),
     (app(), report("succeeded", outcome={"status": 3}), Evidence.READ, Verdict(FAILED, "YARN reports SUCCEEDED, but the deciding task ended with exit status 3", False, hint=SWALLOWED_HINT)),
     (app(), report("succeeded", first_failure=FAILURE_JSON), Evidence.READ, Verdict(FAILED, f"YARN reports SUCCEEDED, but the task reports: {FAILURE.message}", False, FAILURE, SWALLOWED_HINT)),
     # It says FAILED.

@@ -31,6 +31,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = STARTS_AT_S
+        self.jumped_s = 0.0  # by how much the wall clock of every host was set, forward or back
         self.trace: list[Line] = []
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._order = count()
@@ -49,7 +50,7 @@ class Clock:
 
     def epoch_ms(self) -> int:
         """Return the wall clock that every host of the cluster shows."""
-        return EPOCH_MS + int((self.now - STARTS_AT_S) * 1000)
+        return EPOCH_MS + int((self.now - STARTS_AT_S + self.jumped_s) * 1000)
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""

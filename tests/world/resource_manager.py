@@ -169,7 +169,9 @@ class ResourceManagers:
             "startedTime": app.started_ms,
             "launchTime": app.launched_ms,
             "finishedTime": app.finished_ms,
-            "elapsedTime": (app.finished_ms or self.clock.epoch_ms()) - app.started_ms,
+            "elapsedTime": max(  # Times.elapsed
+                -1, (app.finished_ms or self.clock.epoch_ms()) - app.started_ms
+            ),
             "timeouts": {"timeout": [self._limit(app)]},
         }
         if self.yarn.site.node_rows:

@@ -13,9 +13,13 @@ export class Refusal extends Error {
   }
 }
 
+let ahead = 0;  // milliseconds by which the server's clock is ahead of this browser's, which may be wrong
+export const serverNow = () => Date.now() + ahead;
+
 export async function ask(path, signal, { method = "GET", ...headers } = {}) {
   const token = held("token");
   const answer = await fetch(path, { method, signal, headers: { ...headers, ...(token && { Authorization: `Bearer ${token}` }) }, cache: "no-store" });
+  ahead = Date.parse(answer.headers.get("date")) - Date.now() || 0;
   if (answer.ok || answer.status === 304) return answer;
   let problem = { detail: `the gateway answered ${answer.status}` };
   try { problem = await answer.json(); } catch { /* not the gateway's own words */ }

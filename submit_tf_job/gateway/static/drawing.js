@@ -35,7 +35,7 @@ export function swap(container, cards) {
 }
 
 export function duration(seconds) {
-  if (!numeric(seconds)) return "";
+  if (!numeric(seconds) || seconds < 0) return "";  // a clock was set back
   const parts = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
   const first = parts.findIndex(([size]) => seconds >= size);
   if (first < 0) return "0 s";

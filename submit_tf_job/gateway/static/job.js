@@ -1,5 +1,5 @@
 // One job: its state live, why, curves, timeline, use, tasks, log; and a stop with a question.
-import { FINAL, Refusal, ask, events, insist, jobPath, json, perhaps, pieces, trouble, usageOf } from "./asking.js";
+import { FINAL, Refusal, ask, events, insist, jobPath, json, perhaps, pieces, serverNow, trouble, usageOf } from "./asking.js";
 import { Curves, notFinite } from "./curves.js";
 import { amount, between, card, duration, el, local, numeric, progressBar, progressWords, short, state, swap, table } from "./drawing.js";
 
@@ -52,8 +52,8 @@ function progressCard(job) {
 
 function timelineCard(parts) {
   if (!parts || !parts.length) return null;
-  const begins = Date.parse(parts[0].from_at), last = parts.at(-1);
-  const ends = Math.max(Date.parse(last.until_at) || Date.now(), begins + 1000);
+  const begins = Date.parse(parts[0].from_at), told = parts.flatMap((part) => [Date.parse(part.from_at), Date.parse(part.until_at) || 0]);
+  const ends = Math.max(parts.at(-1).until_at ? 0 : serverNow(), begins + 1000, ...told);
   const rows = parts.map((part) => {
     const from = (Date.parse(part.from_at) - begins) / (ends - begins), until = ((Date.parse(part.until_at) || ends) - begins) / (ends - begins);
     const bar = el("span", null, { class: `bar ${/^[a-z]+$/.test(part.part) ? part.part : ""}` });
@@ -234,7 +234,7 @@ export function job(name, signal) {
   document.title = name;
   heading.append(el("h1", name, { tabindex: "-1" }), el("span"), stop);
   at("job").replaceChildren(el("p", null, {}, el("a", "← Jobs", { href: "#/" })), heading, before, curves.element, used, after);
-  let now = null, more = {}, usage = null, asked = "", askedAt = 0, usageAt = 0;
+  let now = null, more = {}, usage = null, asked = "", askedAt = -Infinity, usageAt = -Infinity;
 
   function draw() {
     if (signal.aborted || !now) return;
@@ -283,19 +283,19 @@ export function job(name, signal) {
 
   insist("detail", async () => {  // what costs more requests: why, each task, the timeline
     const everyMs = now && ["PENDING", "STARTING"].includes(now.state) ? WAITING_EVERY_MS : DETAIL_EVERY_MS;
-    if (!now || (now.state === asked && Date.now() - askedAt < everyMs)) return false;
+    if (!now || (now.state === asked && performance.now() - askedAt < everyMs)) return false;
     const word = now.state;
     more = await json(`${path}/description`, signal);
-    [asked, askedAt] = [word, Date.now()];
+    [asked, askedAt] = [word, performance.now()];
     draw();
     return FINAL.has(word);
   }, 1000, signal);
 
   insist("usage", async () => {
-    if (!now || now.state === "PENDING" || Date.now() - usageAt < USAGE_EVERY_MS) return false;
+    if (!now || now.state === "PENDING" || performance.now() - usageAt < USAGE_EVERY_MS) return false;
     const over = FINAL.has(now.state);
     usage = await usageOf(name, signal);
-    usageAt = Date.now();
+    usageAt = performance.now();
     if (!signal.aborted && usage) { curves.draw([{ label: name, usage }]); draw(); }
     return over;
   }, 1000, signal);
@@ -321,7 +321,7 @@ export function compare(names, signal) {
       const values = metrics.map((metric) => { const series = of(metric); return series && series.points.length ? short(series.points.at(-1)[2]) : ""; });
       const recorded = given.runs.find((each) => [each.run, each.application_id, each.name].includes(label));
       const differs = labels.map((key) => (recorded ? recorded.values[key] ?? "" : "?"));
-      return [el("a", label, { href: `#/job/${encodeURIComponent(label)}` }), one ? state(one.state) : "unknown", one ? between(one.started_at, one.finished_at || new Date().toISOString()) : "", ...differs, ...values];
+      return [el("a", label, { href: `#/job/${encodeURIComponent(label)}` }), one ? state(one.state) : "unknown", one ? between(one.started_at, one.finished_at || new Date(serverNow()).toISOString()) : "", ...differs, ...values];
     });
     swap(found, [card("Runs", table(["run", "state", "duration", ...labels, ...metrics.map((metric) => `last ${metric}`)], rows))]);
     if (!curves.draw(runs)) found.append(el("p", "None of these runs has told a curve.", { class: "quiet" }));

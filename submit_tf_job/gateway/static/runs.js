@@ -45,9 +45,9 @@ async function look(jobs, signal, draw) {
   for (const job of jobs.slice(0, LOOKED_AT)) {
     const known = looks.get(job.application_id), over = FINAL.has(job.state);
     if (signal.aborted) return;
-    if (known && ((over && FINAL.has(known.state)) || Date.now() - known.at < LOOK_EVERY_MS)) continue;
+    if (known && ((over && FINAL.has(known.state)) || performance.now() - known.at < LOOK_EVERY_MS)) continue;
     const [found, usage] = [await perhaps(jobPath(job.application_id), signal), await usageOf(job.application_id, signal)];
-    looks.set(job.application_id, { state: found ? found.state : job.state, progress: found && found.progress, usage, at: Date.now() });
+    looks.set(job.application_id, { state: found ? found.state : job.state, progress: found && found.progress, usage, at: performance.now() });
     draw();
   }
 }
