@@ -71,7 +71,8 @@ class SubmitTFJobError(Exception):
         message: One sentence with the location and the problem. Shortened to 4,000 characters.
         hint: The next step, one sentence; may be empty.
         details: Values for `-o json` (URL, status, Hadoop's own message); never a secret.
-        retryable: Whether the same call may succeed later; None for what `TABLE` says of the class.
+        retryable: Whether the same call may succeed later; None for the value that `TABLE` has for
+            the class.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class SubmitTFJobError(Exception):
 
     @property
     def exit_status(self) -> int:
-        """The exit status of a command that ends with this error."""
+        """The exit status of a command that fails with this error."""
         return error_class(self).exit_status
 
     def to_json(self) -> dict[str, object]:
@@ -147,7 +148,8 @@ class Problem:
 class JobSpecError(SubmitTFJobError):
     """The job spec is not valid; `problems` holds every problem found, sorted by line.
 
-    `remarks` says what does not carry over from a file of another system that lacks only values.
+    If a file of another system only lacks values, `remarks` tells which parts of it have no
+    equivalent.
     """
 
     def __init__(
@@ -174,7 +176,7 @@ class JobSpecError(SubmitTFJobError):
 
 
 def _lines_that_fit(lines: list[str]) -> str:
-    """Return the lines that fit into a message, and the number of the others."""
+    """Return the lines that fit into a message, and the number of the lines that do not."""
     shown, room = 0, _MESSAGE_MAX - 40
     for line in lines:
         room -= len(line) + 1
@@ -192,7 +194,7 @@ class AuthError(SubmitTFJobError):
 
 
 class NoSuchJob(SubmitTFJobError):
-    """No job of that name or id."""
+    """There is no job with that name or id."""
 
 
 class NameTaken(SubmitTFJobError):
@@ -200,7 +202,9 @@ class NameTaken(SubmitTFJobError):
 
 
 class KeyReused(NameTaken):
-    """The submission's id was used before, for other settings or files: its run is not this job."""
+    """The submission's id was used before, for other settings or files: its run does not belong to
+    this job.
+    """
 
 
 class ClusterUnavailable(SubmitTFJobError):
@@ -208,7 +212,7 @@ class ClusterUnavailable(SubmitTFJobError):
 
 
 class BadAnswer(ClusterUnavailable):
-    """The response is not one of a working ResourceManager."""
+    """The response does not come from a working ResourceManager."""
 
 
 class UnknownHost(ClusterUnavailable):
@@ -244,7 +248,7 @@ class InternalError(SubmitTFJobError):
 
 
 class ErrorClass(NamedTuple):
-    """How each interface reports one class of errors."""
+    """How each interface (command line, gateway, Airflow) reports one class of errors."""
 
     code: str
     exit_status: int

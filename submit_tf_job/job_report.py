@@ -1,13 +1,13 @@
-"""The job's report: what the deciding task's bootstrap writes to `job-report.json` while a job runs
-(container/job_report.py), and the one place that reads it.
+"""The job's report: the content of `job-report.json`, which the deciding task's bootstrap writes
+while a job runs (container/job_report.py), and the only code that reads it.
 
-Programs, other tasks and full disks may leave anything in it, so nothing here trusts it: texts are
-cleaned, and a field that is missing, unknown or of another type has the value of an absent one. It
-costs neither the other fields nor the verdict; only an object that lacks a fact marked `needed` is
-left out as a whole. Readers get typed attributes, never the JSON.
+Programs, other tasks and full disks may cause any content, so nothing here trusts the file: texts
+are cleaned, and a field that is missing, unknown or of a wrong type has the value that an absent
+field has. Such a field does not affect the other fields or the verdict; only an object that lacks a
+fact marked `needed` is left out as a whole. Callers get typed attributes, never the JSON.
 
-A fact of the report is one line here: an attribute with its type, and what reads its value
-(`fact`). Its place in the writer: docs/internals/architecture.md#a-fact-of-the-report.
+A fact of the report is one line here: an attribute with its type, and the function that reads its
+value (`fact`). docs/internals/architecture.md#a-fact-of-the-report tells where the writer has it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def as_text(value: Any) -> str:
 
 
 def as_name(value: Any) -> str | None:
-    """Return a text, or a number as text; None for an empty text and any other value."""
+    """Return a text, or a number as text; None for an empty text and for a value of any other
+    type.
+    """
     return as_text(value) or None
 
 
@@ -56,14 +58,14 @@ def as_number(value: Any) -> float | None:
 
 
 def as_value(value: Any) -> float | None:
-    """Return a number, also one that is not finite, which JSON has as a text ("NaN"); None for any
+    """Return a number; a number that is not finite stands in JSON as a text ("NaN"). None for any
     other value.
     """
     return float(value) if value in contract.NOT_FINITE else as_number(value)
 
 
 def as_moment(value: Any) -> float | None:
-    """Return seconds (since 1970, or a duration); None if negative or not a number."""
+    """Return seconds (since 1970, or a duration); None if the value is negative or not a number."""
     given = as_number(value)
     return given if given is not None and 0 <= given < _LATEST else None
 
@@ -89,7 +91,7 @@ def as_texts(value: Any) -> tuple[str, ...]:
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object as it is; an empty one for any other value."""
+    """Return an object as it is; an empty object for any other value."""
     return value if isinstance(value, dict) else {}
 
 
@@ -99,8 +101,8 @@ def as_mappings(value: Any) -> tuple[Mapping[str, Any], ...]:
 
 
 def by_name(read: Callable[[Any], Any]) -> Callable[[Any], Mapping[str, Any]]:
-    """Return a function that reads an object whose values are all of one kind, without those that
-    are None.
+    """Return a function that reads an object in which every member is read by `read`; members for
+    which it returns None are left out.
     """
 
     def values(value: Any) -> Mapping[str, Any]:
@@ -116,8 +118,8 @@ def _value_of(written: Mapping[str, Any], item: Field[Any]) -> Any:
 
 
 def one(kind: type[T]) -> Callable[[Any], T | None]:
-    """Return a function that reads an object with the facts of a class, or None if a needed one is
-    absent.
+    """Return a function that reads an object into an instance of a class of facts; it returns None
+    if a needed fact is absent.
     """
 
     def made(value: Any) -> T | None:
@@ -132,8 +134,8 @@ def one(kind: type[T]) -> Callable[[Any], T | None]:
 
 
 def each(kind: type[T], most: int | None = None) -> Callable[[Any], tuple[T, ...]]:
-    """Return a function that reads a list of objects with the facts of a class, of which it takes
-    the first `most`.
+    """Return a function that reads a list of objects into instances of a class of facts; it takes
+    the first `most` objects.
     """
 
     def made(value: Any) -> tuple[T, ...]:
@@ -152,11 +154,11 @@ def fact(
     """Declare a fact of the report.
 
     Args:
-        read: The function that reads its value.
-        key: Its key in the report, if that is not the attribute's name.
+        read: The function that reads the value of the fact.
+        key: The fact's key in the report, if it differs from the attribute's name.
         needed: Whether an object without this fact is left out as a whole.
-        json: Its name in what `-o json` prints, if that is not the attribute's; None if it is not
-            printed.
+        json: The fact's name in the output of `-o json`, if it differs from the attribute's name;
+            None if the fact is not printed.
     """
     metadata = {"read": read, "key": key, "needed": needed}
     if json != "":
@@ -172,9 +174,9 @@ class RoleCounts:
     """The number of a role's tasks in each state.
 
     Attributes:
-        wanted: How many there are to be; of an elastic role those of this generation.
-        most: The most that an elastic role can have; None for any other.
-        max_restarts: How often one of its tasks may start again.
+        wanted: How many tasks there should be; for an elastic role, in this generation.
+        most: The largest number of tasks of an elastic role; None for any other role.
+        max_restarts: How often each task of the role may start again.
     """
 
     wanted: int = fact(as_count)
@@ -203,15 +205,16 @@ class Failure:
     """A task that failed.
 
     Attributes:
-        task: Its name; "" if no task is known to have failed.
-        status: Exit status of its command; of its container, if only YARN reports it.
+        task: The name of the task; "" if no task is known to have failed.
+        status: Exit status of the task's command; if only YARN reports the failure, of its
+            container.
         reason: The bootstrap's reason; "" if only YARN reports the failure.
         message: The bootstrap's message.
-        host: Its node.
-        last_lines: The end of its stderr.
-        container_id: Its container.
-        at: When, in seconds since 1970.
-        signal: The signal that ended its command.
+        host: The task's node.
+        last_lines: The end of the task's stderr.
+        container_id: The task's container.
+        at: When the task failed, in seconds since 1970.
+        signal: The signal that ended the task's command.
     """
 
     task: str = fact(as_text)
@@ -226,7 +229,7 @@ class Failure:
 
 
 def _first_failure(value: Any) -> Failure | None:
-    """Return the first failure, also one whose fields are all invalid: a report with a failure is
+    """Return the first failure, even if all its fields are invalid: a report that has a failure is
     not a success.
     """
     if not value:
@@ -250,19 +253,19 @@ class ReportedOutcome:
 
 @dataclass(frozen=True)
 class Generation:
-    """One run of all commands of a job with `retries` that has ended.
+    """One run of all commands of a job with `retries`, which has ended.
 
     Attributes:
-        number: From 0.
+        number: The number of the generation, from 0.
         task: The task that failed first.
-        kind: The word of `retries.on` for the failure; "" for the program's own; "grown" or
-            "shrunk" if it ended without one, because tasks of an elastic role had come, or YARN had
-            ended some.
+        kind: The word of `retries.on` that covers the failure; "" for a failure of the program
+            itself; "grown" or "shrunk" if the generation ended without a failure, because tasks of
+            an elastic role had joined, or YARN had ended some.
         message: The failure in one sentence.
         step: The last step that was reported, or None.
-        duration_s: Seconds from its start to the call of the next one.
-        container_id, status, signal, reason, last_line: Those of the task that failed first.
-        at: When it failed, in seconds since 1970.
+        duration_s: Seconds from the start of the generation until the next generation was called.
+        container_id, status, signal, reason, last_line: These values of the task that failed first.
+        at: When that task failed, in seconds since 1970.
     """
 
     number: int = fact(as_whole, key="generation", needed=True)
@@ -281,7 +284,7 @@ class Generation:
 
     @property
     def is_resized(self) -> bool:
-        """Whether it ended because an elastic role had more tasks, or fewer."""
+        """Whether the generation ended because the number of tasks of an elastic role changed."""
         return self.kind in contract.RESIZED
 
 
@@ -292,10 +295,10 @@ class Retried:
     Attributes:
         most: How often they may start again after failures.
         used: How often they have started again after failures.
-        count: How often they have started again in all, also with more or fewer tasks of an elastic
-            role.
+        count: How often they have started again in total, including starts with more or fewer tasks
+            of an elastic role.
         refusal: Why a failure was not retried, or "".
-        generations: The last ended ones, at most 20.
+        generations: The last generations that have ended, at most 20.
     """
 
     most: int = fact(as_count, key="max", json="max")
@@ -305,8 +308,8 @@ class Retried:
     generations: tuple[Generation, ...] = ()
 
     def words(self, generation: Generation) -> str:
-        """Return the number of the retry that follows a generation, in words, or that no retry is
-        counted.
+        """Return, in words, the number of the retry that follows a generation, or that it does not
+        count as a retry.
         """
         if generation.kind == contract.REASON_GROWN:
             return "to take in tasks that have come"
@@ -329,14 +332,15 @@ class ReportedProgress:
     """The progress that a training program has reported.
 
     Attributes:
-        metrics: The metrics of the last whole epoch or step; one may be NaN or infinite.
-        metrics_step: The step whose metrics these are, if that is not `step`.
-        unit: What a step is; "" for a step.
+        metrics: The metrics of the last whole epoch or step; a metric may be NaN or infinite.
+        metrics_step: The step to which the metrics belong, if it is not `step`.
+        unit: What is counted as a step, such as "epoch"; "" for a step.
         part: The completed part of the training, from 0 to 1.
-        task: The task that reported it.
-        at: When, in seconds since 1970.
+        task: The task that reported the progress.
+        at: When the task reported it, in seconds since 1970.
         left_s: The deciding task's estimate of the remaining seconds.
-        written: All of it, also what is not known here.
+        written: Everything that the program has written, including fields that this version does
+            not know.
     """
 
     step: float | None = fact(as_number)
@@ -351,7 +355,9 @@ class ReportedProgress:
     written: Mapping[str, Any] = fact(as_mapping, key=_ALL)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object for `-o json`: all that was written, known facts with their types."""
+        """Return the object for `-o json`: everything that was written; known facts have their
+        types.
+        """
         known = {item.name for item in fields(self)}
         return {
             key: getattr(self, key) if key in known else value
@@ -370,7 +376,7 @@ class StillTask:
 
 @dataclass(frozen=True)
 class ReportedStandstill:
-    """The tasks that stand still, as the report has them."""
+    """The tasks that stand still, in the form of the report."""
 
     everything: bool = fact(as_flag, key="all")
     count: int = fact(as_count)
@@ -384,13 +390,14 @@ class Standstill:
     """Tasks that have printed nothing, and reported no step, for longer than they usually do.
 
     Attributes:
-        tasks: The first of them.
-        count: How many they are.
-        since: When one of them did so last, in seconds since 1970.
-        for_s: For how long, when the report was written.
-        everything: Whether no task moves.
-        step: The step that the task reported last, if it is one task.
-        others_step: The step at which the other tasks are, if they report one.
+        tasks: The first of these tasks.
+        count: The number of these tasks.
+        since: When one of these tasks last printed something or reported a step, in seconds since
+            1970.
+        for_s: For how many seconds they had stood still when the report was written.
+        everything: Whether no task makes progress.
+        step: The step that the task reported last, if there is only one such task.
+        others_step: The step that the other tasks have reached, if they report steps.
     """
 
     tasks: tuple[str, ...]
@@ -404,12 +411,12 @@ class Standstill:
 
 @dataclass(frozen=True)
 class Awaited:
-    """The tasks for which the end of a job waits.
+    """The tasks that must still end before the job can end.
 
     Attributes:
-        tasks: The first of them.
-        count: How many they are.
-        until: Until when, in seconds since 1970 (`finish_timeout`).
+        tasks: The first of these tasks.
+        count: The number of these tasks.
+        until: Until when the job waits for them, in seconds since 1970 (`finish_timeout`).
     """
 
     tasks: tuple[str, ...] = fact(as_texts)
@@ -419,14 +426,14 @@ class Awaited:
 
 @dataclass(frozen=True)
 class HeldContainer:
-    """The container of a job's first failure, which stays for a while (`hold_on_failure`).
+    """The container of the task that failed first, which is kept for a while (`hold_on_failure`).
 
     Attributes:
-        task: Its task.
-        host: Its node.
-        container: Its id.
-        directory: The directory on the node in which its files are.
-        until: Until when it stays, in seconds since 1970.
+        task: The task of the container.
+        host: The node of the container.
+        container: The id of the container.
+        directory: The directory on the node that contains the files of the container.
+        until: Until when the container is kept, in seconds since 1970.
     """
 
     task: str = fact(as_text)
@@ -442,9 +449,10 @@ class Checkpoint:
 
     Attributes:
         uri: The directory.
-        name: Its name there.
-        step: The number in its name.
-        at: When it was written, in seconds since 1970; None where the file system does not say it.
+        name: The checkpoint's name in the directory.
+        step: The number in the checkpoint's name.
+        at: When the checkpoint was written, in seconds since 1970; None if the file system does not
+            tell.
     """
 
     uri: str = fact(as_text)
@@ -455,10 +463,11 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class StoredOutput:
-    """Where an output of the job is.
+    """An output of the job that is stored, and its place.
 
     Attributes:
-        tasks: How many tasks have stored theirs there; 0 if the program writes it there itself.
+        tasks: How many tasks have stored this output at the place; 0 if the program itself writes
+            it there.
     """
 
     name: str = fact(as_text)
@@ -472,7 +481,7 @@ class ReportedStart:
 
     Attributes:
         launched_at: When YARN had started the last task that the start waited for.
-        search_s: How long a task searched for the deciding one at most.
+        search_s: The longest time in seconds that a task searched for the deciding task.
         arrived_at: When the last task had connected.
         at: When the commands started.
         by_address: How many tasks the programs know by address instead of name.
@@ -524,17 +533,18 @@ class JobReport:
     """The report of the deciding task's bootstrap about the whole job.
 
     Attributes:
-        deciding: The deciding task, and `container_id` its container, which wrote the report as its
-            start number `attempt`.
-        started_at, updated_at, ended_at: When that bootstrap started, wrote the report, and had
-            nothing more to do, in seconds since 1970.
-        missing: The first tasks that the start waits for; `unnamed` those that DNS does not know.
-        retried: What `retries` did; None in a job without.
+        deciding: The deciding task. Its container `container_id` wrote the report; `attempt` is the
+            number of the task's start.
+        started_at, updated_at, ended_at: When the deciding task's bootstrap started, when it wrote
+            the report, and when it had nothing more to do, in seconds since 1970.
+        missing: The first of the tasks for which the start waits; `unnamed` are tasks whose names
+            DNS does not know.
+        retried: What `retries` has done; None in a job without `retries`.
         generation: How often all tasks have started again.
         outcome: How the deciding task's command ended; None while it runs.
         image_ignored: Tasks that run as plain processes, because the NodeManager ignored the image.
         credentials: Descriptions of credentials, without secrets.
-        saving: The tasks that may still save in a graceful stop; None if there is none.
+        saving: The tasks that may still save in a graceful stop; None if there is no graceful stop.
         tasks: All tasks, unless they are very many.
     """
 
@@ -578,8 +588,8 @@ class JobReport:
 
     @classmethod
     def parse(cls, content: bytes) -> JobReport | None:
-        """Parse a report; return None if the bytes are not one (a copy read while it was written,
-        or another program's file).
+        """Parse a report; return None if the bytes are not a report (but, for example, a copy that
+        was read while it was written, or a file of another program).
         """
         try:
             return cls._of_json(read_foreign_json(content))
@@ -610,8 +620,8 @@ class JobReport:
         return replace(report, roles=roles, retried=retried, _written=written)
 
     def record(self, most_bytes: int) -> dict[str, Any]:
-        """Return the report as it was written, for a run's record; without its tasks, if it would
-        be larger.
+        """Return the report as it was written, for a run's record. If it would be larger than
+        `most_bytes`, leave out its tasks.
         """
         written = dict(self._written)
         if len(json.dumps(written)) > most_bytes:
@@ -654,7 +664,9 @@ class JobReport:
 
     @property
     def deciding_task_left(self) -> bool:
-        """Whether the deciding task has left, or waits only for YARN: nothing changes any more."""
+        """Whether the deciding task has left, or only waits for YARN, so that the report will not
+        change any more.
+        """
         return self.is_over and bool(self.ended_at)
 
     @property
@@ -685,12 +697,14 @@ class JobReport:
 
     @property
     def has_witness(self) -> bool:
-        """Whether YARN's final status is the exit status of a task beside the deciding one."""
+        """Whether YARN's final status comes from the exit status of the witness, which is another
+        task than the deciding task.
+        """
         return contract.WITNESS_ROLE in self.roles
 
     @property
     def shown_roles(self) -> Mapping[str, RoleCounts]:
-        """The roles of the job spec; the witness beside them only where it was lost."""
+        """The roles of the job spec; the witness is included only if it was lost."""
         return {
             name: counts
             for name, counts in self.roles.items()
@@ -699,7 +713,8 @@ class JobReport:
 
 
 def with_outcome(content: bytes, read_end: Callable[[str, int], bytes]) -> bytes:
-    """Return a report of a job that is over; one that was not written to the end is completed.
+    """Return the report of a job that is over. If the report was not written to the end, complete
+    it.
 
     A full log disk freezes the report. The bootstrap's last line on stderr says how the job ended.
 
@@ -727,11 +742,11 @@ def with_outcome(content: bytes, read_end: Callable[[str, int], bytes]) -> bytes
 
 @dataclass(frozen=True)
 class OutcomeLine:
-    """The last line of a bootstrap on stderr: how its task ended.
+    """The last line that a bootstrap writes to stderr: how its task ended.
 
     Attributes:
-        job, first_failure: Of the deciding task alone: the state of the job, and its first failed
-            task.
+        job, first_failure: Only in the line of the deciding task: the state of the job, and the
+            first task that failed.
     """
 
     task: str = fact(as_text)
@@ -747,7 +762,9 @@ class OutcomeLine:
 
 
 def outcome_line(stderr: bytes) -> OutcomeLine | None:
-    """Return the last line of a bootstrap in the end of its stderr; None if it is not there."""
+    """Find the last line of a bootstrap in the end of its stderr and return it; None if it is not
+    in it.
+    """
     _before, mark, line = stderr.rpartition(contract.OUTCOME_MARK.encode())
     try:
         return one(OutcomeLine)(read_foreign_json(line.partition(b"\n")[0])) if mark else None

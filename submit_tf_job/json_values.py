@@ -1,5 +1,5 @@
-"""Values as JSON has them: what is printed alone, a dataclass, a moment; and the JSON of other
-programs.
+"""Values in the form of JSON: documents that are printed alone, dataclasses, times; and reading
+JSON of other programs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 
 def instant(milliseconds: int | None) -> str | None:
-    """Format a time in UTC, `2026-05-04T09:30:00Z`; None for no time, or one outside of the
-    calendar.
+    """Format a time in UTC, such as `2026-05-04T09:30:00Z`; None for no time, or for a time outside
+    of the calendar.
     """
     if not milliseconds or not 0 < milliseconds < _YEAR_10000_MS:
         return None
@@ -32,12 +32,14 @@ def instant(milliseconds: int | None) -> str | None:
 
 
 def document(kind: str, /, **fields: Any) -> dict[str, Any]:
-    """Return an object that is printed alone: its kind, the version of its format, its fields."""
+    """Return an object that is printed as a document of its own: its kind, the version of its
+    format, and its fields.
+    """
     return {"kind": kind, "format": FORMAT_VERSION, **fields}
 
 
 def plain(made: Any) -> dict[str, Any]:
-    """Return an object of a dataclass as a dictionary of what JSON has; None stays."""
+    """Return a dataclass's instance as a dictionary of JSON values; None stays None."""
     shown = {}
     for name, item in shown_fields(made):
         value = getattr(made, item.name)
@@ -46,8 +48,9 @@ def plain(made: Any) -> dict[str, Any]:
 
 
 def shown_fields(kind: Any) -> Iterator[tuple[str, Field[Any]]]:
-    """Yield the fields of a dataclass that JSON has, with their names there: a moment in `x_ms` is
-    `x_at`, and the metadata `json` has another name, or None for a field that JSON lacks.
+    """Yield the fields of a dataclass that its JSON has, with their names in JSON. A time `x_ms`
+    has the name `x_at`; the metadata `json` states another name, or None for a field that the JSON
+    does not have.
     """
     for item in fields(kind):
         name = item.name.removesuffix(MOMENT) + "_at" if item.name.endswith(MOMENT) else item.name
@@ -56,7 +59,9 @@ def shown_fields(kind: Any) -> Iterator[tuple[str, Field[Any]]]:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value as JSON has it: what JSON has no kind for, such as a path, becomes text."""
+    """Return a value in the form of JSON; a value of a type that JSON does not have, such as a
+    path, becomes text.
+    """
     if is_dataclass(value):
         return plain(value)
     if isinstance(value, Mapping):
@@ -93,13 +98,13 @@ def _escape_code(found: re.Match[str]) -> str:
 
 
 def read_foreign_json(content: bytes) -> Any:
-    """Parse JSON that another program wrote, whatever it holds.
+    """Parse JSON that another program has written, whatever it contains.
 
-    Texts are cleaned (`clean_text`); a number that is not finite, or has hundreds of digits, and
-    what is nested deeper than `_DEEPEST` levels, is None.
+    Texts are cleaned (`clean_text`). A number that is not finite or has hundreds of digits becomes
+    None, and so does a value that is nested deeper than `_DEEPEST` levels.
 
     Raises:
-        ValueError: It is not JSON.
+        ValueError: The content is not JSON.
     """
     text = content.decode("utf-8", "replace")
     try:
@@ -120,7 +125,9 @@ def _parse_strictly(text: str) -> Any:
 
 
 def _without_deep_parts(text: str) -> str:
-    """Return JSON with null in place of all that is nested deeper than `_DEEPEST` levels."""
+    """Return JSON in which every value that is nested deeper than `_DEEPEST` levels is replaced by
+    null.
+    """
     kept, depth, start = [], 0, 0
     for found in _NESTING.finditer(text):
         if found.group() in ("[", "{"):

@@ -1,8 +1,9 @@
-"""The JSON of a job, once: what `-o json` prints, what the gateway sends, and what its OpenAPI
-document describes. docs/json.md says what each field means.
+"""The JSON of a job, defined in one place: what `-o json` prints, what the gateway sends, and what
+its OpenAPI document describes. docs/json.md tells what each field means.
 
-Each class is one object; its fields have the names, the order and the types of the JSON. What is
-printed as it was observed (`_OBSERVED`) has no class here. `schemas` makes the schemas of both.
+Each class is one object; its fields have the names, the order and the types of the JSON.
+Dataclasses of other modules that are printed as they are (`_OBSERVED`) have no class here.
+`schemas` makes the schemas of both.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ class Json:
     def of(cls, value: Any, /, **given: Any) -> Self:
         """Return the JSON object that shows a value.
 
-        Each field has the given value, else that of the value's attribute with the same name; a
-        field `x_at` has the attribute `x_ms` as a date and time.
+        Each field gets the value that is given for it, or else the attribute of `value` with the
+        same name. A field `x_at` gets the attribute `x_ms` as a date and time.
         """
         names = [item.name for item in fields(cls) if item.default is MISSING]
         own = {
@@ -432,8 +433,8 @@ def _pending_cause(cause: Cause) -> dict[str, Any]:
 
 
 def _report_fields(report: JobReport | None, *, live: bool) -> dict[str, Any]:
-    """Return the fields of a report. Without `live` its container has ended, and what it has about
-    running tasks is left out, because that is no longer true.
+    """Return the fields that a report gives. If `live` is False, the deciding task's container has
+    ended, and fields about running tasks are left out, because they are no longer true.
     """
     if report is None:
         names = ("tasks", "progress", "standstill", "awaited", "retries", "checkpoint")
@@ -526,8 +527,8 @@ def room_object(room: ClusterRoom) -> dict[str, Any]:
 
 
 def submission_object(done: Submission, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the object that `submit --detach` prints and the gateway sends, there with warnings of
-    its own.
+    """Return the object that `submit --detach` prints and the gateway sends; the gateway adds
+    warnings of its own.
     """
     return plain(
         SubmissionJson.of(
@@ -565,8 +566,8 @@ _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def schemas() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield name and JSON Schema of each object, but not of the objects whose schema is written
-    inside of another one.
+    """Yield name and JSON Schema of each object; objects whose schema is written inside of another
+    schema are left out.
     """
     for kind in (*_OBSERVED, *_all_subclasses(Json)):
         if kind is not WholeListJson:

@@ -6,7 +6,7 @@ never ran (an image whose ENTRYPOINT ignores its arguments, an environment too l
 shell, `docker.inspect.max.retries=0`), and a program that succeeds may belong to an application
 that YARN failed.
 
-The words for an end that is near, or not quite there:
+These names tell apart the states in which a job has nearly, or only partly, ended:
 
     state.is_final                    the verdict never changes again
     report.is_over                    the report has the outcome
@@ -73,7 +73,7 @@ class JobState(str, Enum):
 
 
 class Evidence(str, Enum):
-    """Whether the deciding task's report could be read."""
+    """Whether the deciding task's report was read, and if not, why."""
 
     READ = "read"
     MISSING = "missing"  # its logs can be read and contain no report
@@ -98,21 +98,22 @@ class JobStatus:
 
     Attributes:
         name: The job's name.
-        application_id: The application of its run.
+        application_id: The application of the run.
         app: The ResourceManager's record, or None if it has none (any more).
         service: The services API's response, or None if it could not be read.
         report: The deciding task's report as last read.
         evidence: Whether the report could be read.
         trouble: Why something could not be read this time, as a sentence for the user.
-        of_other_user: Whether it belongs to another user; its tasks cannot be read then while it
-            runs.
+        of_other_user: Whether the job belongs to another user; then its tasks cannot be read while
+            it runs.
         attempts: The attempts of the ApplicationMaster, if they were requested.
-        report_outlived_container: Whether the report is that of a container that left no outcome.
-        recorded_verdict: A verdict that replaces the one that follows from the other values.
-        run: The run's name, which is that of its YARN service.
+        report_outlived_container: Whether the report was written by a container that has ended
+            without an outcome.
+        recorded_verdict: A verdict that replaces the verdict which follows from the other values.
+        run: The run's name, which is also the name of its YARN service.
         others: Names of the job's other live runs.
-        lifetime_asked_s: The `lifetime` that it was submitted with, 0 for none; None if it is not
-            known, or was not read because no lifetime ended it.
+        lifetime_asked_s: The `lifetime` in seconds with which the job was submitted, 0 for none;
+            None if it is not known, or was not read because the job was not ended by its lifetime.
         node_pages: The web address of each node, by its name; {} if they were not requested.
     """
 
@@ -156,7 +157,7 @@ class JobStatus:
 
     @property
     def deciding_task(self) -> str | None:
-        """The task whose end is the end of the job; None if the service does not contain it."""
+        """The task whose end also ends the job; None if the service does not tell."""
         if self.service is None:
             return None
         return self.service.properties.get(service_properties.DECIDING)
@@ -170,19 +171,23 @@ class JobStatus:
 
     @property
     def held(self) -> HeldContainer | None:
-        """The container that stays after the job has failed; YARN counts the job as running."""
+        """The container that is kept after the job has failed; for YARN the job is still
+        running.
+        """
         live = self.app is not None and not self.app.ended
         return self.report.held if live and self.report else None
 
     @property
     def resubmission(self) -> service_properties.Resubmission | None:
-        """How often it was submitted again; None if it was not, or its service cannot be read."""
+        """How often the job was submitted again by `retries.memory`; None if it was not, or if its
+        service cannot be read.
+        """
         found = service_properties.Resubmission.of(self.service.properties if self.service else {})
         return found if found.number else None
 
     @property
     def start_timeout_s(self) -> float:
-        """The job's `start_timeout`, as its service has it; 0 if it is not known."""
+        """The job's `start_timeout` in seconds, as its service states it; 0 if it is not known."""
         if self.service is None:
             return 0.0
         limit = self.service.properties.get(service_properties.START_TIMEOUT, "")
@@ -190,9 +195,9 @@ class JobStatus:
 
     @property
     def start_overdue(self) -> str | None:
-        """A sentence if the deciding task has had no container for longer than `start_timeout`; a
-        deciding task that runs enforces that deadline itself. It does not change while the job
-        waits.
+        """Return a sentence if the deciding task has had no container for longer than
+        `start_timeout`. A deciding task that runs enforces this deadline itself. The sentence does
+        not change while the job waits.
 
         None if there is a container, or if it is uncertain: the ApplicationMaster was restarted, or
         did not respond.
@@ -217,7 +222,9 @@ class JobStatus:
 
     @property
     def application_left_over(self) -> bool:
-        """Whether the job is over, but its application is not (docs/internals/endings.md)."""
+        """Whether the job is over, but its YARN application has not ended
+        (docs/internals/endings.md).
+        """
         app = self.app
         if app is None or app.ended or self.of_other_user:
             return False
@@ -235,8 +242,8 @@ class JobStatus:
 
     @property
     def tasks_still_wanted(self) -> tuple[str, ...]:
-        """The tasks for which YARN still wants a container. A task that came and is not started
-        again is not among them, even if the ApplicationMaster no longer lists it.
+        """The tasks for which YARN still wants a container. A task that had a container and will
+        not be started again is not among them, even if the ApplicationMaster no longer lists it.
         """
         found = []
         tasks = self.report.tasks if self.report else ()
@@ -268,7 +275,7 @@ class JobStatus:
     def failed_before_bootstrap(self) -> tuple[str, ...]:
         """The tasks whose container failed before the bootstrap reported to the deciding task.
 
-        None of a job with `retries`, for which YARN starts another container.
+        Empty for a job with `retries`, for which YARN starts another container.
         """
         report = self.report
         if report is None or report.state != "waiting" or report.retried:
@@ -301,7 +308,7 @@ class Verdict:
 
 
 def verdict(seen: JobStatus) -> Verdict:
-    """Return the verdict on a status; a pure function.
+    """Return the verdict for a status; a pure function.
 
     The ResourceManager's final status has precedence over the report. If they disagree, the job has
     not succeeded.
@@ -409,8 +416,8 @@ def _by_report(report: JobReport) -> JobState:
 
 
 def _last_report(seen: JobStatus) -> JobReport | None:
-    """Return the deciding task's report if it is the final one: written at its end, or read after
-    it.
+    """Return the deciding task's report if it is the final one, that is, if it was written at the
+    task's end or read after it.
     """
     if seen.evidence is Evidence.READ or (seen.report and seen.report.is_over):
         return seen.report
@@ -500,8 +507,9 @@ def report_behind_s(report: JobReport, app: AppReport) -> float:
 
 
 def _has_frozen(report: JobReport, app: AppReport | None) -> bool:
-    """Whether a report had ceased to be written before the job ended; it is rewritten every 30 s
-    (container/job_report.py). The clocks of a node and of the ResourceManager may differ a little.
+    """Return whether the report was no longer being written when the job ended; a running task
+    writes it at least every 30 s (container/job_report.py). The clocks of a node and of the
+    ResourceManager may differ a little.
     """
     if report.is_over or report.first_failure or report.outcome_status or not app:
         return False
@@ -599,7 +607,7 @@ def _failed_verdict(seen: JobStatus, app: AppReport) -> Verdict:
 
 
 def given_up(reason: str) -> Verdict:
-    """Return the verdict on a job that a client ended because it could never start."""
+    """Return the verdict for a job that a client ended because it could never start."""
     hint = "ask for less, or wait longer (`start_timeout`)"
     if " (next: " in reason and reason.endswith(")"):
         reason, _, hint = reason[:-1].rpartition(" (next: ")
@@ -648,8 +656,8 @@ _LIFETIME_LATE_S = 15  # YARN looks every 3 s whether a lifetime is over
 
 
 def _is_cut_by_queue(seen: JobStatus, app: AppReport) -> bool | None:
-    """Return whether a job's queue ended its life, because the job asked for a longer one or for
-    none; None if that is not known.
+    """Return whether a job's queue limited its lifetime and so ended it, because the job asked for
+    a longer lifetime or for none; None if that is not known.
     """
     if seen.lifetime_asked_s is None or app.elapsed_ms is None:
         return None

@@ -1,4 +1,4 @@
-"""The program's version, which the build reads here."""
+"""The version of the program; the build reads it from this file."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """The settings of one user on one cluster, and the origin of each value.
 
-The order, strongest first: arguments, environment (`SUBMIT_TF_JOB_<KEY>`), project file
-(`submit_tf_job.yaml` in the working directory or a parent), user file
-(`~/.config/submit_tf_job/settings.yaml`), system file (`/etc/submit_tf_job/settings.yaml`), the
-Hadoop configuration that HADOOP_CONF_DIR names, defaults. Inside one file the chosen profile beats
-the file's own top level. Unknown names are refused.
+The sources in order, from the highest precedence to the lowest: arguments, environment
+(`SUBMIT_TF_JOB_<KEY>`), project file (`submit_tf_job.yaml` in the working directory or a parent),
+user file (`~/.config/submit_tf_job/settings.yaml`), system file
+(`/etc/submit_tf_job/settings.yaml`), the Hadoop configuration that HADOOP_CONF_DIR names, defaults.
+Inside one file, the chosen profile takes precedence over the top level of the file. Unknown names
+are refused.
 
-This module alone reads the process's environment.
+Only this module reads the environment of the process.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def _parse_size(value: Any) -> int:
 
 
 def _memory_text(value: Any) -> str:
-    """Check an amount of memory, which the job spec's reader reads."""
+    """Check an amount of memory and keep it as text, which the job spec's reader parses later."""
     memory(_parse_text(value))
     return _parse_text(value)
 
@@ -183,7 +184,9 @@ def _one_of(*choices: str) -> Callable[[Any], str]:
 
 
 def _parse_command(value: Any) -> tuple[str, ...]:
-    """Parse a command: a list of words, or a text with a shell's quoting; no shell runs it."""
+    """Parse a command: a list of words, or a text that is split like a shell's command line; no
+    shell runs it.
+    """
     try:
         words = shlex.split(value) if isinstance(value, str) else value
     except ValueError as error:
@@ -194,7 +197,9 @@ def _parse_command(value: Any) -> tuple[str, ...]:
 
 
 def _parse_words(value: Any) -> tuple[str, ...]:
-    """Parse a list of words, or a text with words between commas or blanks; it may be empty."""
+    """Parse a list of words, or a text in which commas or blanks separate the words; it may be
+    empty.
+    """
     words = _split_text(value)
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
         raise ValueError(f"expected a list of words, found {value!r}")
@@ -219,10 +224,10 @@ def setting(parse: Callable[[Any], Any], about: str, default: Any = None, *, nam
     """Declare one setting as a field of a dataclass.
 
     Args:
-        parse: Converts the value of a file or a variable; raises ValueError with a sentence for an
-            invalid one.
+        parse: Converts the value from a file or a variable; raises ValueError with a sentence if
+            the value is not valid.
         about: The help text.
-        default: The value where nothing sets it.
+        default: The value if no source sets it.
         name: The key in files; default: the field's name, without the unit of a duration.
     """
     metadata = {"parse": parse, "default": default, "about": about, "name": name}
@@ -383,8 +388,8 @@ class Settings:
 
     Attributes:
         profile: Name of the active profile, or None.
-        origins: Name of a setting to the source of its value.
-        login: The authenticated user; differs from `user` where `as_user` is set.
+        origins: Name of a setting → the source of its value.
+        login: The authenticated user; differs from `user` if `as_user` is set.
         user: User that jobs belong to.
     """
 
@@ -499,7 +504,9 @@ class Settings:
         return self.as_user is not None
 
     def acting_for(self, user: str) -> Settings:
-        """Return these settings with `user` as `as_user`, unchanged if it is the user already."""
+        """Return these settings with `user` as `as_user`; if the settings' user is `user` already,
+        return them unchanged.
+        """
         if user == self.user:
             return self
         origins = {**self.origins, "user": "as_user, who is calling", "as_user": "who is calling"}
@@ -510,7 +517,7 @@ class Settings:
         """Addresses of the ResourceManagers.
 
         Raises:
-            SettingsError: No setting has one.
+            SettingsError: No setting contains an address.
         """
         urls = self.resource_manager_urls
         if not urls:
@@ -572,8 +579,8 @@ def process_environment() -> dict[str, str]:
 
 
 def krb5_conf_files(settings: Settings) -> tuple[Path, ...]:
-    """Return the krb5.conf files: the setting's, else KRB5_CONFIG's (which may name several), else
-    this machine's if it exists.
+    """Return the krb5.conf files: those of the setting; else those of KRB5_CONFIG (which may name
+    several); else this machine's file, if it exists.
     """
     if settings.kerberos.krb5_conf:
         return (settings.kerberos.krb5_conf,)
@@ -586,7 +593,7 @@ def directories(environ: Mapping[str, str] | None = None) -> Directories:
     """Return the directories of this user's configuration, state and caches.
 
     Raises:
-        SettingsError: HOME, or a variable of XDG, names a file.
+        SettingsError: HOME, or a variable of the XDG specification, names a file.
     """
     env = os.environ if environ is None else environ
     home = Path(env.get("HOME") or Path.home())
@@ -625,7 +632,7 @@ def load_settings(
     """Read all sources and return the settings.
 
     Args:
-        arguments: Name to raw value, from the command line or a call; None values are ignored.
+        arguments: Name → raw value, from the command line or a call; None values are ignored.
         profile: Profile to use; default: SUBMIT_TF_JOB_PROFILE, then the files' `default_profile`,
             then a running sandbox.
 
@@ -685,8 +692,8 @@ def _working_directory() -> Path:
 def _stack_layers(
     strongest: list[Values], files: list[SettingsLayer], profile: str | None, env: Mapping[str, str]
 ) -> list[Values]:
-    """Return all layers in order of precedence; the last is the Hadoop configuration that they
-    name.
+    """Return all layers in order of precedence; the last layer is the Hadoop configuration that the
+    other layers name.
     """
     stack = [*strongest]
     for layer in files:
@@ -702,7 +709,9 @@ def _stack_layers(
 
 
 def _message_prefix(origin: str) -> str:
-    """Return the prefix of a message about a setting: its position; none for an argument."""
+    """Return the prefix of a message about a setting: the position where it is set; "" for an
+    argument.
+    """
     return "" if origin == _ARGUMENT else f"{origin}: "
 
 
@@ -742,7 +751,7 @@ def _decide_values(
 
 
 def _user_of(variable: str, value: str) -> str:
-    """Return the user that one of Hadoop's own variables names."""
+    """Return the user that one of Hadoop's own environment variables names."""
     try:
         return str(keys()["user"].parse(value))
     except ValueError as error:
@@ -750,9 +759,9 @@ def _user_of(variable: str, value: str) -> str:
 
 
 def _default_user(values: Mapping[str, Any], env: Mapping[str, str]) -> tuple[str, str]:
-    """Return the submitting user where no setting names one: with Kerberos the first part of the
-    principal (Hadoop's default auth_to_local), without security that of HADOOP_USER_NAME
-    (UserGroupInformation.HadoopLoginModule), else the user of this process.
+    """Return the submitting user if no setting names one. With Kerberos it is the first part of the
+    principal (Hadoop's default auth_to_local). Without security it is HADOOP_USER_NAME
+    (UserGroupInformation.HadoopLoginModule), or else the user of this process.
     """
     named = HADOOP_USER_NAME.of_caller(env)
     if values["auth"] == "simple" and named:

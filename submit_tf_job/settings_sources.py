@@ -1,7 +1,7 @@
 """The sources of settings: files with profiles, environment variables, the Hadoop configuration.
 
-Each is read as a layer: the name of a setting → its raw value, and where it stands. `settings.py`
-has the settings, and says which layer wins.
+Each source is read as a layer: name of a setting → its raw value, and the place where it is set.
+`settings.py` has the settings, and decides which layer takes precedence.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Setting(NamedTuple):
     """One setting, with its name in files and variables.
 
     Attributes:
-        path: The attributes of `Settings` that lead to its value.
+        path: The names of the attributes of `Settings` that lead to the value.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Setting(NamedTuple):
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """The environment variable that sets this setting."""
         return ENV_PREFIX + self.name.upper().replace(".", "_")
 
     def value_of(self, settings: object) -> object:
@@ -64,7 +64,9 @@ class Setting(NamedTuple):
 
 
 class SettingsLayer(NamedTuple):
-    """The settings of one file."""
+    """The settings of one file: the values at its top level, the name of its default profile, and
+    its profiles.
+    """
 
     values: Values
     default_profile: str | None = None
@@ -83,10 +85,10 @@ class Sources(NamedTuple):
     def files(
         self, env: Mapping[str, str], config: Path, here: Path, system_file: Path
     ) -> list[SettingsLayer]:
-        """Return the layers of all files, the strongest first.
+        """Return the layers of all files, the layer with the highest precedence first.
 
         Raises:
-            SettingsError: A file cannot be read, or has something else than settings.
+            SettingsError: A file cannot be read, or contains something other than settings.
         """
         return [
             self._project_layer(here, Path(env.get("HOME") or "/")),
@@ -158,7 +160,9 @@ class Sources(NamedTuple):
         return SettingsLayer(values, default_profile, of_profiles)
 
     def _profiles_d(self, directory: Path) -> SettingsLayer:
-        """Read the profiles that programs write, one file each, such as the sandbox's."""
+        """Read the profiles that programs write as one file each, such as the profile of the
+        sandbox.
+        """
         profiles: dict[str, Values] = {}
         for path in sorted(directory.glob("*.yaml")) if directory.is_dir() else []:
             profiles[path.stem] = self._values_by_name(*_read_yaml(path))
@@ -197,8 +201,8 @@ class Sources(NamedTuple):
 
 
 def _check_rights(path: Path, layers: Iterable[Values], *, shared: bool = False) -> None:
-    """Refuse a file with a credentials command if other users can change it or, unless `shared`,
-    read it.
+    """Refuse a file with a credentials command if other users can change it; unless `shared`, also
+    if they can read it.
     """
     if any("credentials.command" in values for values in layers):
         check = refuse_if_others_can_change if shared else refuse_if_others_can_read
@@ -210,8 +214,8 @@ def _in_profile(at: _At, profile: str, key: str) -> str:
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], _At]:
-    """Read a file and return its content and a function that gives the position of a key; a missing
-    file is empty.
+    """Read a file. Return its content, and a function that returns the position of a key; a missing
+    file counts as empty.
     """
     try:
         raw = read_input(path, SETTINGS_FILE_MAX + 1)
@@ -240,14 +244,18 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], _At]:
 
 
 def did_you_mean(name: str, known: Mapping[str, object]) -> str:
-    """Return the end of a message about an unknown name: the name that was probably meant."""
+    """Return the end of a message about an unknown name: the similar known name that was probably
+    meant, or else all known names.
+    """
     for close in difflib.get_close_matches(name, list(known), n=1, cutoff=0.6):
         return f"; did you mean {close}?"
     return f"; known are {', '.join(sorted(known))}"
 
 
 def hadoop_layer(directory: str, origin: str) -> Values:
-    """Return the layer of a Hadoop configuration, which `origin` names."""
+    """Return the layer that a Hadoop configuration gives; `origin` tells what named the
+    configuration.
+    """
     conf = Path(directory)
     found = configuration(conf, YARN)
     values: dict[str, tuple[Any, str]] = {}

@@ -1,14 +1,15 @@
-"""Whether a job has changed since its last status: four questions, each with a key of its own.
+"""Whether a job has changed since its last status: four questions, each of which has its own key.
 
-A caller keeps the key of the last status. The answer is yes where the next key is another one.
+A caller keeps the key of the last status. The answer is yes if the key of the next status is
+different.
 
     pace_key      is the next look soon? (operations/watch_run.py)
     line_key      is a changed line printed at once, or when it is due? (report/follow_text.py)
     callback_key  is `on_change` of `JobHandle.wait` called? (sdk/handle.py)
     event_key     is an event sent to those who listen to a job? (gateway/watchers.py)
 
-Progress changes the last two alone: a training that reports a step each second is not looked at,
-and has no line printed, each second.
+Progress changes only the last two keys: otherwise a training that reports a step each second would
+cause a look and a printed line each second.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _IN_EVENTS = (
 
 
 def pace_key(status: JobStatus) -> tuple[object, ...]:
-    """Return a key that changes while a job starts or ends: its state, that of its application, the
-    number of arrived tasks and of containers. Progress is not part of it.
+    """Return a key that changes while a job starts or ends. It contains the states of the job and
+    of its application, and the numbers of arrived tasks and of containers, but not the progress.
     """
     report, app = status.report, status.app
     return (
@@ -52,7 +53,7 @@ def pace_key(status: JobStatus) -> tuple[object, ...]:
 
 def line_key(status: JobStatus) -> tuple[object, ...]:
     """Return a key that changes with the job's state, with the state in the job's report, and when
-    a training stops making progress or makes progress again.
+    a training stops making progress or continues to.
     """
     report = status.report
     return status.state, report and report.state, bool(report and report.standstill)
@@ -68,8 +69,8 @@ def callback_key(status: JobStatus) -> tuple[object, ...]:
 
 
 def event_key(job: Mapping[str, Any]) -> str:
-    """Return a key that changes with all that a listener shows: the facts of `callback_key`, and
-    also tasks, links and outputs.
+    """Return a key that changes with everything that a listener shows: the facts of `callback_key`,
+    and also tasks, links and outputs.
 
     Args:
         job: The job's object for `-o json`.

@@ -1,10 +1,10 @@
 """Read `job-usage.json`: what the tasks of a job use, and the curves of its metrics. The deciding
-task's bootstrap writes it beside the job's report (container/usage_file.py); it is read only to
-show it.
+task's bootstrap writes it beside the job's report (container/usage_file.py); the file is read only
+in order to show its content.
 
-As in `job_report`, nothing here trusts what it reads: what is missing, unknown or of another type
-has the value of an absent one. Amounts are cores of CPU, bytes of memory, and percent of a GPU's
-time; a moment of a curve is in seconds since `started_at`.
+As in `job_report`, nothing here trusts the file: a field that is missing, unknown or of a wrong
+type has the value that an absent field has. Amounts are cores of CPU, bytes of memory, and percent
+of a GPU's time; the times in a curve are seconds since `started_at`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Amounts:
     """An amount that one task uses.
 
     Attributes:
-        now: At the last measurement; None if it is not known.
-        mean: Since its command started.
+        now: The value at the last measurement; None if it is not known.
+        mean: The mean since the task's command started.
         peak: The largest value.
     """
 
@@ -53,7 +53,9 @@ class Amounts:
 
 @dataclass(frozen=True)
 class Spread:
-    """One amount of all tasks of a role: the least, the mean, the most, and whose these are."""
+    """One amount over all tasks of a role: the smallest value, the mean, the largest value, and
+    which tasks have the smallest and the largest.
+    """
 
     least: float = fact(as_number, needed=True)
     mean: float = fact(as_number, needed=True)
@@ -76,10 +78,11 @@ class GpuUse:
     """One GPU that a task sees.
 
     Attributes:
-        percent: The part of the time in which a program ran on it, from 0 to 100; None where the
-            GPU does not report it (MIG).
-        memory_bytes: What is allocated on it; TensorFlow allocates all by default.
-        memory_total_bytes: The size of its memory.
+        percent: The percentage of the time in which a program ran on the GPU, from 0 to 100; None
+            if the GPU does not report it (MIG).
+        memory_bytes: The memory that is allocated on the GPU; TensorFlow allocates all of it by
+            default.
+        memory_total_bytes: The size of the GPU's memory.
     """
 
     percent: Amounts | None = fact(one(Amounts))
@@ -92,13 +95,14 @@ class TaskUse:
     """What one task uses.
 
     Attributes:
-        for_s: The seconds since its command started.
-        cpu_cores: Of all processes of the command, those that have ended included.
-        memory_bytes: The sum over its processes, as the NodeManager counts it.
+        for_s: The seconds since the task's command started.
+        cpu_cores: The CPU use of all processes of the command, including processes that have ended.
+        memory_bytes: The sum over the task's processes, as the NodeManager counts it.
         peak_by: How the peak is known: `kernel` (the kernel's own mark), `bound` (the sum of the
             kernel's marks of several processes, an upper bound), or `sample` (the largest sample).
         gpus: The GPUs, in the tool's order.
-        gpus_unknown: Why the use of its GPUs is not known; "" if it is, or if it asked for none.
+        gpus_unknown: Why the use of the task's GPUs is not known; "" if it is known, or if the task
+            asked for no GPU.
     """
 
     task: str = fact(as_name, needed=True)
@@ -116,12 +120,12 @@ class RoleUse:
 
     Attributes:
         tasks: How many tasks have reported their use.
-        for_s: The longest time, in seconds, that the command of one of its tasks has run.
+        for_s: The longest time, in seconds, for which the command of any task of the role has run.
         peak_by: How the largest peak of memory is known, as in `TaskUse`.
         gpu_percent: The mean over the GPUs of a task.
         gpus_used: The number of a task's GPUs that were used at all; only `peak` is set.
-        gpu_memory_bytes: Of the fullest GPU of a task.
-        gpus_unknown: Why a task's use of its GPUs is not known, or "".
+        gpu_memory_bytes: The memory in use on the fullest GPU of a task.
+        gpus_unknown: Why the use of GPUs is not known for some task, or "".
     """
 
     tasks: int = fact(as_count)
@@ -139,9 +143,9 @@ class Point(NamedTuple):
     """One value of a curve.
 
     Attributes:
-        at: Seconds since `started_at` of the usage.
+        at: Seconds since `started_at` of the file.
         step: The step or epoch, or None.
-        value: The value; NaN and infinite for a metric that is.
+        value: The value; it is NaN or infinite if the metric was.
     """
 
     at: float
@@ -162,19 +166,20 @@ def _as_points(value: Any) -> tuple[Point, ...]:
 
 @dataclass(frozen=True)
 class Series:
-    """A curve, thinned out to 240 points at most; the last value is always there.
+    """A curve, thinned out to at most 240 points; the last value is always kept.
 
     Attributes:
         name: The metric's name as the program reported it; for use `cpu`, `memory`, `gpu` or
             `gpu_memory`.
         kind: `metric` or `usage`.
         unit: The unit of a value: "" for a metric, else `cores`, `bytes` or `percent`.
-        step_unit: What a step is, such as `epoch`; "" for a step, and for use.
+        step_unit: What is counted as a step, such as `epoch`; "" for a step, and for use.
         task: The task that reported the metric; "" for use.
-        role: The role whose use it is; "" for a metric. `cpu` and `gpu` are means over its tasks;
-            `memory` and `gpu_memory` are the values of the task with the most.
-        points: The points, by time; steps may go back where all tasks started again.
-        least, most: The smallest and the largest finite value of all that were reported.
+        role: The role whose use the curve shows; "" for a metric. `cpu` and `gpu` are means over
+            the role's tasks; `memory` and `gpu_memory` are the values of the task that uses most.
+        points: The points, by time; the step may be lower than before if all tasks have started
+            again.
+        least, most: The smallest and the largest of all finite values that were reported.
     """
 
     name: str = fact(as_name, needed=True)
@@ -194,27 +199,27 @@ class Series:
 
     @property
     def is_metric(self) -> bool:
-        """Whether it is a metric of the program."""
+        """Whether the curve shows a metric of the program."""
         return self.kind == KIND_METRIC
 
     def values(self) -> list[float]:
-        """Return the finite values, for a line of 80 columns."""
+        """Return the finite values of the curve, in order of time."""
         return [point.value for point in self.points if math.isfinite(point.value)]
 
 
 @dataclass(frozen=True)
 class UsageReport:
-    """What the tasks of a run use, or used, and its curves.
+    """What the tasks of a run use, or used if it is over, and the run's curves.
 
     Attributes:
         version: The version of the file's format.
         run: The run's name.
         started_at: When the deciding task's bootstrap started, in seconds since 1970.
-        updated_at: When this was written.
-        roles: The use of each role of which a task reported any.
-        tasks: The use of each task, where tasks are listed (at most 200).
-        series: The curves: metrics in the order of their first report, then use; at most
-            MOST_CURVES, as a program can write this file.
+        updated_at: When the file was written, in seconds since 1970.
+        roles: The use of each role, for roles in which at least one task has reported its use.
+        tasks: The use of each task, if the tasks are listed (at most 200 tasks).
+        series: The curves: metrics in the order of their first report, then use. At most
+            MOST_CURVES are read, because a program can write this file.
     """
 
     version: int = fact(as_count)
@@ -227,7 +232,7 @@ class UsageReport:
 
     @classmethod
     def parse(cls, content: bytes) -> UsageReport | None:
-        """Parse the file; None if the bytes are not one."""
+        """Parse the file; return None if the bytes are not such a file."""
         try:
             found = one(cls)(read_foreign_json(content))
         except ValueError:
@@ -242,7 +247,7 @@ class UsageReport:
 
     @property
     def main_metric(self) -> Series | None:
-        """The first metric that the program reported; None without one."""
+        """The first metric that the program reported; None if it reported none."""
         return next(iter(self.metrics), None)
 
     def use_of(self, role: str, name: str) -> Series | None:
@@ -274,7 +279,7 @@ class Advice:
     Attributes:
         role: The role.
         key: The key of the job spec: `memory`, `cpus` or `gpus`.
-        sentence: How much was used, of how much.
+        sentence: How much was used, compared with how much was asked for.
         option: The option to give, such as `--set roles.worker.memory=4Gi`.
     """
 

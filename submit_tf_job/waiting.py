@@ -1,6 +1,8 @@
-"""Wait for something: the one pause between two attempts, and how long each of these waits is.
+"""Wait for something: the only code that pauses between two attempts, and the duration of each such
+wait.
 
-A job is followed in `operations/watch_run.py`; a request is sent again in `yarn/rest.py`.
+Two waits are elsewhere: following a job (`operations/watch_run.py`), and sending a request again
+(`yarn/rest.py`).
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ class WaitTime(NamedTuple):
     """How long to wait, and how often to look.
 
     Attributes:
-        within_s: Seconds after which the wait is given up.
-        every_s: The first pause between two attempts.
-        most_s: The longest pause, if they grow.
+        within_s: The wait is given up after this many seconds.
+        every_s: The first pause between two attempts, in seconds.
+        most_s: The longest pause in seconds, if the pauses grow; 0 if they do not.
     """
 
     within_s: float
@@ -36,8 +38,8 @@ class WaitTime(NamedTuple):
         *,
         within_s: float | None = None,
     ) -> Iterator[int]:
-        """Yield 0 at once, and the next number after each pause; the last one when the time, or
-        `within_s` instead, has passed.
+        """Yield 0 at once, and the next number after each pause. The last number is yielded when
+        the time `self.within_s` (or `within_s`, if given) has passed.
 
         Example:
             >>> for _ in CHANGE_HAS_EFFECT.attempts(cluster.clock, cluster.sleep):
@@ -59,15 +61,15 @@ class WaitTime(NamedTuple):
 def results_within(
     limit_s: float, produce: Callable[[], Iterable[_T]], clock: Callable[[], float]
 ) -> list[_T]:
-    """Return what a generator yields before a time has passed.
+    """Return the results that a generator yields within a time limit.
 
-    It runs in a thread, because calls to HDFS have no deadline; a thread that is late ends with the
-    process.
+    The generator runs in a thread, because calls to HDFS have no deadline; a thread that is late is
+    left to end with the process.
 
     Args:
-        limit_s: Seconds; what comes later is left out.
+        limit_s: The limit in seconds; later results are left out.
         produce: Returns the generator; it must raise no error.
-        clock: Monotonic seconds.
+        clock: Returns the time in monotonic seconds.
     """
     found: list[_T] = []
     end = clock() + limit_s

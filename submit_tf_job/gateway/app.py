@@ -1,5 +1,5 @@
-"""Build the ASGI application: the routes, the error handlers, the pages without jobs, and what is
-around every request: its id, checks, the access log and counters.
+"""Build the ASGI application: the routes, the error handlers, the pages that show no jobs, and what
+is done for every request: its id, checks, the access log and counters.
 
 The web page is three static files, whose script calls /v1 with the visitor's token.
 """
@@ -147,7 +147,9 @@ def _known_error(request: Request, error: Exception) -> Exception:
 
 
 def _in_words(request: Request) -> dict[str | int, str]:
-    """Return the descriptions of a route's parameters, as messages in place of their patterns."""
+    """Return the descriptions of a route's parameters, which messages show instead of the
+    parameters' patterns.
+    """
     of_route = request.scope["route"].dependant
     return {
         one.alias: f"not in this form: {one.field_info.description}"
@@ -201,7 +203,7 @@ _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 
 
 def _ending_error() -> SubmitTFJobError:
-    """Return the error for a request that the end of the gateway cuts off."""
+    """Return the error for a request that is cut off because the gateway ends."""
     return ClusterUnavailable(
         "the gateway is ending", hint="send the same request again; another gateway serves it, too"
     )
@@ -272,7 +274,8 @@ class _Middleware:
 
 
 def _check_framing(scope: Scope, headers: Headers) -> None:
-    """Refuse a request whose end is ambiguous to a proxy and this server (RFC 9112, 6.1 and 11.2).
+    """Refuse a request whose end a proxy and this server might see at different places (RFC 9112,
+    6.1 and 11.2).
 
     h11 itself refuses two different lengths and two Transfer-Encodings, and closes the connection.
     """
@@ -322,7 +325,7 @@ class _RequestLog:
         return (f"Negotiate {proof}",) if proof else ()
 
     async def fail(self, error: Exception) -> None:
-        """Send the problem response, unless a response has begun."""
+        """Send the problem as the response, unless a response has begun already."""
         response = await _problem_response(Request(self._scope), error)
         if not self._status:
             await response(self._scope, _nothing_more, self.send)

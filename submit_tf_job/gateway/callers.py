@@ -1,8 +1,9 @@
-"""Authenticate callers, by bearer tokens and by Kerberos (SPNEGO), and connect with their identity.
+"""Authenticate callers, with bearer tokens or Kerberos (SPNEGO), and connect to the cluster with
+their identity.
 
-Their file has lines `NAME sha256:HEX`. A name may have several lines, so that a token can be
-replaced before it is withdrawn. A token has 256 random bits and cannot be guessed, so one round of
-SHA-256 is enough.
+The file of callers has lines `NAME sha256:HEX`. A name may have several lines, so that a caller can
+get a new token before the old one is withdrawn. A token has 256 random bits and cannot be guessed,
+so one round of SHA-256 is enough.
 """
 
 from __future__ import annotations
@@ -68,15 +69,15 @@ def _token_hash(token: str) -> str:
 
 
 class ReloadedFile(Generic[T]):
-    """A file that is parsed at once, and again when it has changed.
+    """A file that is parsed when it is opened, and again whenever it has changed.
 
     Args:
         path: The file; only its owner and root may be able to change it.
-        what: Its name in messages: "the file of callers".
-        parse: Parses its text.
+        what: The file's name in messages: "the file of callers".
+        parse: Parses the file's text.
 
     Raises:
-        SettingsError: It cannot be read, others can change it, or it is invalid.
+        SettingsError: The file cannot be read, other users can change it, or it is not valid.
     """
 
     def __init__(self, path: Path, what: str, parse: Callable[[str], T]) -> None:
@@ -88,8 +89,8 @@ class ReloadedFile(Generic[T]):
     def read(self) -> T:
         """Return the present content of the file, parsed.
 
-        While the file is invalid its former content does not count, because it may have withdrawn a
-        right.
+        While the file is not valid, its former content is not used either, because the change may
+        have withdrawn a right.
         """
         with self._lock:
             refuse_if_others_can_change(self._path, self._what)
@@ -116,7 +117,8 @@ class CallersFile(ReloadedFile[dict[str, str]]):
         path: The file; only its owner and root may be able to change it.
 
     Raises:
-        SettingsError: It cannot be read, others can change it, a line is invalid, or it is empty.
+        SettingsError: The file cannot be read, other users can change it, a line is not valid, or
+            the file is empty.
     """
 
     def __init__(self, path: Path) -> None:
@@ -126,14 +128,14 @@ class CallersFile(ReloadedFile[dict[str, str]]):
         """Return the user of the token in an `Authorization` header.
 
         Raises:
-            RequestRefused: The header has no bearer token, or no line has it.
+            RequestRefused: The header has no bearer token, or no line of the file has the token.
             SettingsError: The file can no longer be read.
         """
         return _caller_of(authorization, self.read())
 
 
 class OnePerson:
-    """The only caller of `ui`: its token belongs to this process and is in no file."""
+    """The only caller of `ui`. The caller's token belongs to this process and is in no file."""
 
     def __init__(self, user: str, token: str) -> None:
         self._users = {_token_hash(token): user}
@@ -205,11 +207,11 @@ class Negotiator:
     Args:
         keytab: A file with keys of HTTP/<host> for each name of the gateway, readable by its owner
             only.
-        krb5_conf: Kerberos configuration, None for this machine's.
+        krb5_conf: Kerberos configuration; None for the configuration of this machine.
 
     Raises:
-        SettingsError: The keytab has no such key, others can read it, or the packages of the extra
-            `kerberos` are missing.
+        SettingsError: The keytab has no such key, other users can read it, or the packages of the
+            extra `kerberos` are missing.
     """
 
     def __init__(self, keytab: Path, krb5_conf: Path | None = None) -> None:
@@ -301,8 +303,8 @@ def _connect_person(settings: Settings) -> Client:
 
 
 class Clusters:
-    """One client for each caller, with the gateway's settings. A client is made, and its identity
-    checked, at the caller's first request.
+    """One client for each caller, with the gateway's settings. The client is made at the caller's
+    first request, and the identity that it has on the cluster is checked then.
     """
 
     def __init__(
@@ -317,8 +319,8 @@ class Clusters:
 
     @classmethod
     def of_one_person(cls, settings: Settings) -> Clusters:
-        """Return the clients of `ui`, which acts with one person's own settings: `as_user` may be
-        set, and jobs of other users are found by their application ids, as by the commands.
+        """Return the clients of `ui`, which acts with the settings of one person. So `as_user` may
+        be set, and jobs of other users are found by their application ids, as with the commands.
         """
         made = cls.__new__(cls)
         made._use_settings(settings, _connect_person)
@@ -345,7 +347,7 @@ class Clusters:
             )
 
     def of(self, caller: str) -> Client:
-        """Return the client of a caller, which treats jobs of other users as unknown.
+        """Return the client of a caller. The client treats jobs of other users as unknown.
 
         Raises:
             AuthError: The ResourceManager would take the gateway for another user.
@@ -365,11 +367,11 @@ class Clusters:
     def check_own_user(self) -> None:
         """Check that the ResourceManager takes this gateway for its `user`.
 
-        With Kerberos the ticket decides the user. A ResourceManager that does not answer yet is
-        ignored: a gateway may be started before its cluster.
+        With Kerberos, the user is determined by the ticket. A ResourceManager that does not answer
+        yet is ignored: a gateway may be started before its cluster.
 
         Raises:
-            AuthError: The ResourceManager takes it for another user.
+            AuthError: The ResourceManager takes the gateway for another user.
         """
         if self.settings.auth == "kerberos":
             with suppress(ClusterUnavailable):

@@ -1,8 +1,9 @@
-"""Gauges of the cluster's jobs, for Prometheus: jobs by state and queue, GPUs that are asked for,
-the oldest waiting job; and of live jobs step, part, main metric and use, as far as a setting
-allows.
+"""Gauges of the cluster's jobs for Prometheus: jobs by state and queue, GPUs that jobs ask for, and
+the oldest waiting job; for live jobs also step, completed part, main metric and use, for as many
+jobs as a setting allows.
 
-/metrics needs no token: so names of jobs are in it only where the gateway's operator says how many.
+/metrics needs no token, so it contains names of jobs only if the gateway's operator has set how
+many (`gateway.job_series`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class LiveJob:
 
 @dataclass(frozen=True)
 class ClusterLook:
-    """What one look at the cluster found.
+    """What one look at the cluster has found.
 
     Attributes:
         live: The jobs that wait or run; None if no ResourceManager answered.
@@ -58,7 +59,8 @@ class ClusterLook:
 
 
 class ClusterGauges(Collector):
-    """The gauges of the last look at the cluster; a scrape looks again if that is 15 s ago.
+    """The gauges that the last look at the cluster gave. A scrape looks again if the last look is
+    more than 15 s ago.
 
     A cluster that does not answer does not delay the gateway's other metrics: a scrape waits for
     three seconds, and values older than a minute are left out.
@@ -66,7 +68,7 @@ class ClusterGauges(Collector):
     Args:
         own: Returns the gateway's own client, which lists jobs.
         client_of: Returns the client of a user; None for a user who is not a caller.
-        most_series: The most series that have names of jobs.
+        most_series: The largest number of series that have names of jobs.
         clock: Monotonic seconds.
     """
 
@@ -83,7 +85,7 @@ class ClusterGauges(Collector):
         self._looking: threading.Thread | None = None
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Return nothing, so that the registry does not look at the cluster at the start."""
+        """Return nothing, so that the registry does not look at the cluster when it starts."""
         return ()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -114,8 +116,8 @@ class ClusterGauges(Collector):
         return ClusterLook(live, self._gpus_by_application(live), tuple(self._told_by(live)))
 
     def _gpus_by_application(self, live: Iterable[ListedJob]) -> dict[str, int]:
-        """Return the GPUs of jobs by application id: of running jobs first, because those of one
-        that waits may stay unknown.
+        """Return the GPUs of jobs by application id. Running jobs are asked first, because the GPUs
+        of a waiting job may stay unknown.
         """
         known: dict[str, int] = {}
         looks = 0
@@ -131,8 +133,8 @@ class ClusterGauges(Collector):
         return known
 
     def _client_of_owner(self, job: ListedJob) -> Client | None:
-        """Return the client of the job's user, None for a user who is not a caller. To any other
-        user the services API says that the job does not exist.
+        """Return the client of the user who owns a job; None if this user is not a caller. For any
+        other user, the services API would say that the job does not exist.
         """
         with suppress(SubmitTFJobError):
             return self._client_of(job.user) if job.user else None

@@ -87,7 +87,7 @@ async def logs(
 
 
 class _Stream(StreamingResponse):
-    """A streaming response that releases its resources however it ends."""
+    """A streaming response that releases its resources in every case, however it ends."""
 
     def __init__(
         self, content: AsyncIterator[str], media_type: str, end: Callable[[], None]
@@ -108,7 +108,9 @@ class _LogFormat(NamedTuple):
     note: Callable[[str], str]
 
     def of(self, reading: Lines) -> Iterator[str]:
-        """Read until an error, which is sent as a note, because the response has already begun."""
+        """Read until an error. The error is sent as a note, because the response has already
+        begun.
+        """
         try:
             yield from self.read(reading)
         except SubmitTFJobError as error:
@@ -194,7 +196,7 @@ def _event_text(change: JobChange) -> str:
 class _ThreadChannel(Generic[T]):
     """Passes items from a thread to a coroutine.
 
-    The thread blocks while the coroutine is behind.
+    The thread waits while the coroutine has not taken the items before.
 
     Attributes:
         closed: Set when the coroutine no longer receives.
@@ -207,7 +209,7 @@ class _ThreadChannel(Generic[T]):
         self._error: Exception | None = None
 
     def put(self, item: T | None) -> None:
-        """Pass an item; None at the end.
+        """Pass an item; None marks the end.
 
         Raises:
             CancelledError: The coroutine no longer receives.

@@ -1,4 +1,6 @@
-"""One HTTP connection: uvicorn's, with a time limit for each thing that its client has to do."""
+"""One HTTP connection: that of uvicorn, with a time limit for each thing that the client has to
+do.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ UNREAD_S = 60  # for a client to read what it has asked for
 
 
 class HttpConnection(H11Protocol):
-    """A connection that ends when its client does not go on, and answers what is no request."""
+    """A connection that ends if its client does not continue, and that answers bytes which are not
+    a valid request.
+    """
 
     _deadline: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
@@ -51,7 +55,8 @@ class HttpConnection(H11Protocol):
 
     # --- what is read -----------------------------------------------------------------------------
     def _limit_reading(self) -> None:
-        """Start the time limit of the part of a request that is awaited, unless it has begun.
+        """Start the time limit for the next part of a request, unless the limit has been started
+        already.
 
         uvicorn itself would wait forever for a head that arrives slowly or not at all, and for the
         end of a body that the response did not need.
@@ -86,7 +91,7 @@ class HttpConnection(H11Protocol):
 
     # --- what is no request -----------------------------------------------------------------------
     def send_400_response(self, msg: str) -> None:
-        """Refuse what h11 cannot read, whose error is being handled."""
+        """Refuse bytes that h11 cannot parse; this is called while h11's error is handled."""
         error: Any = sys.exc_info()[1]
         is_head = self.cycle is None or self.cycle.response_complete
         if is_head and getattr(error, "error_status_hint", 400) == 431:
@@ -99,7 +104,7 @@ class HttpConnection(H11Protocol):
         self._refuse_request(refused)
 
     def _refuse_request(self, refused: RequestRefused) -> None:
-        """Respond with a problem, unless a response has begun, and close the connection."""
+        """Respond with a problem, unless a response has begun already, and close the connection."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()

@@ -1,6 +1,6 @@
 """The OpenAPI document: the parameters and responses of each route, and the schemas.
 
-The schemas are in the part of JSON Schema that client generators support: objects with named
+The schemas use only the part of JSON Schema that client generators support: objects with named
 properties, arrays with `items`, references, and `oneOf` for nullable values. `GET /v1/schema`
 returns the whole schema of the job spec, with its rules between keys.
 """
@@ -49,7 +49,7 @@ def _json_response(description: str, name: str, links: Shape | None = None) -> S
 
 
 def _links_to_job(name: str) -> Shape:
-    """Return links to each operation on a job, whose name or id is in the response at `name`."""
+    """Return links to each operation on a job whose name or id is at `name` in the response."""
     return {
         operation: {"operationId": operation, "parameters": {"name": f"$response.body#/{name}"}}
         for operation in (
@@ -67,8 +67,9 @@ def _links_to_job(name: str) -> Shape:
 def finish(document: Shape) -> Shape:
     """Complete the document that FastAPI derived from the handlers.
 
-    A parameter that may be left out is None to a handler, but a query and a header cannot be null;
-    and FastAPI's titles only repeat the names.
+    For a handler, an optional parameter is None if it is left out; but in HTTP a query parameter or
+    a header cannot be null, so null is removed from the schemas. FastAPI's titles are removed, too,
+    because they only repeat the names.
     """
     for operation in (one for path in document["paths"].values() for one in path.values()):
         for parameter in operation.get("parameters", ()):
@@ -260,7 +261,9 @@ def _with_description(shape: Shape, description: str) -> Shape:
 
 
 def _answer_schemas() -> Shape:
-    """Return the schemas of problems, requests and events; `jsonview` has those of jobs."""
+    """Return the schemas of problems, requests and events; the schemas of jobs are in
+    `jsonview`.
+    """
     codes = sorted({row.code for row in TABLE.values()} | set(CODES))
     return {
         "Problem": _object_schema(
@@ -304,7 +307,7 @@ def _answer_schemas() -> Shape:
 
 
 def _job_spec() -> Shape:
-    """Return the schemas of a job spec, with each definition as a component."""
+    """Return the schemas of a job spec, in which each definition is a component of the document."""
     whole = job_schema()
     parts = whole.pop("definitions")
     del whole["properties"]["$schema"]
@@ -317,8 +320,8 @@ def _component_name(definition: str) -> str:
 
 
 def _without_draft_keywords(value: Shape) -> Shape:
-    """Return a draft-07 schema without the keywords that generators cannot read; it accepts no
-    less.
+    """Return a draft-07 schema without keywords that generators cannot read; the result accepts at
+    least the same values.
     """
     if "$ref" in value:
         return ref(_component_name(value["$ref"].rpartition("/")[2]))

@@ -1,12 +1,13 @@
-"""What each caller may do: a file of rules by caller.
+"""What each caller may do: a file with rules for each caller.
 
     "*": {jobs: 4, gpus: 8, queues: [ml], registries: [registry.example.com/ml]}
     alice: {gpus: 32}
     dashboard: {role: read}
     contractor: {expires: 2026-12-31}
 
-The rules of "*" are everyone's; a caller's own replace them, each by its name. Jobs and GPUs are
-counted on the cluster, so that gateways share nothing and jobs from elsewhere count, too.
+The rules of "*" apply to every caller; a rule of a caller replaces the rule of "*" with the same
+name. Jobs and GPUs are counted on the cluster, so gateways need no common state, and jobs that were
+not submitted through a gateway count, too.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ _RETRY_AFTER_S = 60  # a job ends, or it does not
 
 @dataclass(frozen=True)
 class CallerRules:
-    """The rules of one caller; None is no limit.
+    """The rules of one caller; None stands for no limit.
 
     Attributes:
         jobs: Jobs that wait or run at the same time.
         gpus: GPUs of all these jobs together.
         queues: The queues that jobs may use.
-        registries: Registries, or repositories in them, that images may be from; `none` for jobs
-            without an image.
+        registries: Registries, or repositories in them, from which images may come; `none` allows
+            jobs without an image.
         role: `submit`, or `read` for requests that change nothing.
         expires: The last day, in UTC, on which the caller is served.
     """
@@ -60,10 +61,10 @@ class CallerRules:
     expires: date | None = None
 
     def check_request(self, caller: str, *, changes: bool) -> None:
-        """Refuse a request by the caller's `expires` and `role`.
+        """Refuse a request that the caller's `expires` or `role` does not allow.
 
         Raises:
-            RequestRefused: The rule is in its details.
+            RequestRefused: The error's details contain the rule.
         """
         if self.expires is not None and datetime.now(timezone.utc).date() > self.expires:
             _refuse_by_policy("expires", f"{caller} was a caller until {self.expires}")
@@ -73,10 +74,11 @@ class CallerRules:
             )
 
     def check_job(self, job: Job) -> None:
-        """Refuse a job by the caller's `queues`, `registries` and `gpus`, without the cluster.
+        """Refuse a job that the caller's `queues`, `registries` or `gpus` does not allow, without a
+        request to the cluster.
 
         Raises:
-            RequestRefused: The rule is in its details.
+            RequestRefused: The error's details contain the rule.
         """
         queue = job.queue or "default"
         if self.queues is not None and not _is_among(queue, self.queues):
@@ -95,12 +97,14 @@ class CallerRules:
             )
 
     def check_cluster(self, client: Client, planned: Plan) -> None:
-        """Refuse a job by the caller's `jobs` and `gpus`, and the caller's jobs on the cluster.
+        """Refuse a job that the caller's `jobs` or `gpus` does not allow, given the caller's jobs
+        on the cluster.
 
-        A live run of the same job does not count: it is this submission's, or refuses it.
+        A live run of the same job does not count: either it is the run of this submission, or this
+        submission will be refused because of it.
 
         Raises:
-            RequestRefused: The rule is in its details.
+            RequestRefused: The error's details contain the rule.
         """
         job, gpus = planned.job, _gpus_of(planned.job)
         if self.jobs is None and (self.gpus is None or not gpus):
@@ -148,7 +152,9 @@ def _is_among(queue: str, allowed: tuple[str, ...]) -> bool:
 
 
 def _full_name(image: str) -> str:
-    """Return an image with its registry, which is Docker Hub where the name has none."""
+    """Return an image's name with its registry; if the name states no registry, this is Docker
+    Hub.
+    """
     first, slash, _ = image.partition("/")
     if slash and (re.search("[.:]", first) or first == "localhost"):
         return image
@@ -163,7 +169,7 @@ def _is_from(image: str, allowed: tuple[str, ...]) -> bool:
 
 
 def _is_below(image: str, part: str) -> bool:
-    """Return whether an image is in a registry (a host with its port) or a repository."""
+    """Return whether an image is in a registry (a host, with its port) or in a repository."""
     if not image.startswith(part) or {"", ".", ".."} & {*image.split("/")}:
         return False
     rest = image[len(part) :]
@@ -176,7 +182,7 @@ def _gpus_of(job: Job) -> int:
 
 
 def _held_gpus(client: Client, job: ListedJob) -> int:
-    """Return the GPUs of a job that waits or runs."""
+    """Return the GPUs that a waiting or running job asks for."""
     held = client.gpus(job.run)
     if held is None:
         _refuse_by_quota("gpus", f"the GPUs of {job.name} cannot be counted before it runs")
@@ -185,7 +191,7 @@ def _held_gpus(client: Client, job: ListedJob) -> int:
 
 @dataclass
 class Policy:
-    """The rules of all callers, which a file may have.
+    """The rules of all callers; they may come from a file.
 
     Attributes:
         file: Returns the rules by caller; read again when the file changes.
@@ -198,10 +204,10 @@ class Policy:
 
     @classmethod
     def of(cls, path: Path) -> Policy:
-        """Return the policy of a file.
+        """Return the policy that a file contains.
 
         Raises:
-            SettingsError: It cannot be read, others can change it, or it is invalid.
+            SettingsError: The file cannot be read, other users can change it, or it is not valid.
         """
         return cls(ReloadedFile(path, "the policy", lambda text: _parse_rules(path, text)).read)
 
@@ -212,7 +218,8 @@ class Policy:
 
     @contextmanager
     def admitted(self, client: Client, planned: Plan) -> Iterator[None]:
-        """Check a job before the block that submits it; a caller's jobs take turns if they count.
+        """Check a job before the block that submits it. If the caller's jobs are counted,
+        submissions of the same caller take turns.
 
         Raises:
             RequestRefused: A rule does not allow it.

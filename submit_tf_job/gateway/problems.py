@@ -41,7 +41,7 @@ CODES = {
 
 
 class RequestRefused(UsageError):
-    """The request itself is invalid, in a way that HTTP has a status for.
+    """The request itself is not valid, in a way for which HTTP has a status.
 
     Args:
         code: One of `CODES`.
@@ -70,11 +70,11 @@ def code_of(error: SubmitTFJobError) -> str:
 class ProblemResponse(Response):
     """The response to an error.
 
-    It contains nothing about this host: invalid settings and defects are logged instead.
+    The response contains nothing about this host: invalid settings and defects are only logged.
 
     Attributes:
         problem: The body's object.
-        defect: What the log says about it, "" for an error that the caller has in full.
+        defect: The text for the log; "" for an error that is sent to the caller in full.
     """
 
     def __init__(self, error: Exception, request_id: str) -> None:
@@ -112,7 +112,7 @@ class ProblemResponse(Response):
 
 
 def _for_the_log(error: Exception) -> str:
-    """Return the details of an error for the log, which the caller does not get.
+    """Return the details of an error for the log; the caller does not get them.
 
     Messages of other libraries' errors may contain tokens, so only the lines of code are logged.
     """

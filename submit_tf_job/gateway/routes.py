@@ -98,15 +98,17 @@ class Authenticated:
             work.cancel()
 
     async def with_job(self, name: str, call: Callable[[JobHandle, Causes], T]) -> T:
-        """Call a function with one of the caller's jobs, and what explains failed ones."""
+        """Call a function with two arguments: one of the caller's jobs, and the store that explains
+        failed jobs.
+        """
         return await self.with_client(lambda it: call(it.attach(name), self.gateway.causes))
 
     def done(self, result: str, **facts: str) -> None:
-        """Add the operation, and its run, to the log's record."""
+        """Add the operation and its run to the log's entry for this request."""
         self.request.state.action |= {**facts, "result": result}
 
     def json(self, value: object, status: int = 200, **headers: str) -> Response:
-        """Return a JSON response, or 304 if the caller has the same content."""
+        """Return a JSON response, or 304 if the caller already has the same content."""
         content = json.dumps(value).encode()
         if self.request.method == "GET":
             return with_etag(self.request, content, headers, "application/json")
@@ -119,7 +121,7 @@ async def _until_disconnected(request: Request) -> None:
 
 
 def with_etag(request: Request, content: bytes, headers: dict[str, str], media: str) -> Response:
-    """Return a response with an ETag, or 304 if the caller has the same content."""
+    """Return a response with an ETag, or 304 if the caller already has the same content."""
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     sent = request.headers.get("if-none-match", "").split(",")
     held = [item.strip().removeprefix("W/") for item in sent]
@@ -455,7 +457,8 @@ def _moment_ms(text: str, now_ms: int) -> int:
 def _page_of(
     jobs: Iterable[ListedJob], limit: int, cursor: str | None
 ) -> tuple[list[ListedJob], str | None]:
-    """Return one page of a list, the newest first, and the cursor of the next, None on the last.
+    """Return one page of a list, the newest jobs first, and the cursor for the next page (None on
+    the last page).
 
     A cursor is the application id at which the previous page ended.
     """

@@ -1,5 +1,5 @@
-"""The parts of a running gateway: its limits, uploaded files, metrics and threads. Nothing of it
-outlives the process: jobs are on the cluster.
+"""The parts of a running gateway: its limits, uploaded files, metrics and threads. Nothing of this
+is kept after the process ends, because the jobs themselves are on the cluster.
 """
 
 from __future__ import annotations
@@ -45,13 +45,15 @@ _ANSWER_S = 3.0
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of a gateway; a pair is that of each caller, and of all callers together.
+    """The limits of a gateway; a pair is the limit for each caller, and the limit for all callers
+    together.
 
     Attributes:
         requests: Requests that use the cluster at the same time.
         streams: Logs that are followed at the same time; each has a thread.
         listeners: Streams of events that are followed at the same time; each needs only a queue.
-        watches: Jobs that are watched for events; any number of listeners shares one.
+        watches: Jobs that are watched for events; any number of listeners shares the watch of one
+            job.
         body_s: Seconds in which a body must arrive.
         upload_bytes: Size of all files of one request.
         upload_files: Number of files of one request.
@@ -71,7 +73,9 @@ class Limits:
 
 
 class Slots:
-    """Counts concurrent work, with a limit for each caller and one for all; `what` names it."""
+    """Counts work that is done at the same time, with a limit for each caller and a limit for all
+    callers; `what` is the name of the work.
+    """
 
     def __init__(self, what: str, limits: tuple[int, int]) -> None:
         self._what, (self._each, self._everybody) = what, limits
@@ -117,7 +121,7 @@ _YOUNG_S = 60.0  # a gateway that has just created its directory may not hold th
 
 
 def upload_unavailable() -> RequestRefused:
-    """Return the error for a disk that is full or not writable."""
+    """Return the error for an upload when the disk is full or cannot be written."""
     return RequestRefused(
         "upload-unavailable", "the gateway cannot store the files now", hint="try again later"
     )
@@ -126,7 +130,8 @@ def upload_unavailable() -> RequestRefused:
 class UploadDirectory:
     """The directory of one gateway's uploads.
 
-    The gateway holds a lock on it. The next gateway removes directories of killed gateways.
+    The gateway holds a lock on the directory. The next gateway removes the directories of gateways
+    that were killed.
 
     Args:
         parent: Where to create it; None for the system's temporary directory.
@@ -176,7 +181,7 @@ def _open_locked(path: Path) -> int:
     """Open a directory and lock it.
 
     Raises:
-        OSError: It is locked, or not a directory.
+        OSError: The path is locked by another process, or is not a directory.
     """
     opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -209,8 +214,8 @@ class Gateway:
         callers: Tokens of callers.
         log: Writes one entry of the log.
         policy: What each caller may do.
-        negotiator: Accepts Kerberos tickets. Without it and without `callers` every client has the
-            gateway's own user (on loopback only).
+        negotiator: Accepts Kerberos tickets. If there is neither a `negotiator` nor `callers`,
+            every client acts as the gateway's own user (allowed only on loopback).
         uploads: Holds uploaded files until their job is submitted.
     """
 
@@ -242,7 +247,7 @@ class Gateway:
 
     @property
     def is_open(self) -> bool:
-        """Whether every client has the gateway's own user."""
+        """Whether every client acts as the gateway's own user."""
         return self.callers is None and self.negotiator is None
 
     @property
@@ -252,7 +257,8 @@ class Gateway:
         return tuple(way for way, accepted in ways.items() if accepted is not None)
 
     def caller(self, authorization: str) -> tuple[str, str]:
-        """Return the caller, and the token that authenticates the gateway to it ("" if not needed).
+        """Return the caller, and the token by which the gateway authenticates itself to the caller
+        ("" if none is needed).
 
         Raises:
             RequestRefused: The client is not a known caller.
@@ -268,7 +274,9 @@ class Gateway:
         return self.callers.caller(authorization), ""
 
     def client_of_caller(self, user: str) -> Client | None:
-        """Return the client of a user who may call: of the callers file, or who has called."""
+        """Return the client of a user, if the user may be a caller: the user is in the callers
+        file, or has called before.
+        """
         listed = self.callers.read().values() if self.callers else ()
         if user in listed or user == self.clusters.settings.user or self.clusters.has_called(user):
             return self.clusters.of(user)
@@ -306,7 +314,9 @@ class Gateway:
         return ""
 
     def drain(self) -> None:
-        """End all streams; other requests are completed. No signal handler calls it: it locks."""
+        """End all streams; other requests are completed. No signal handler may call this, because
+        it takes a lock.
+        """
         self.draining = True
         self.watches.end()
         for end in tuple(self._endings):
@@ -314,7 +324,7 @@ class Gateway:
 
     @contextlib.contextmanager
     def stream(self, slots: Slots, caller: str, end: Callable[[], None]) -> Iterator[None]:
-        """Count a stream while the block runs; `end` is called when the gateway ends, and in any
+        """Count a stream while the block runs. `end` is called when the gateway ends, and in any
         case after the block.
 
         Raises:
@@ -345,7 +355,9 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """The gateway's counters; labels are bounded: routes instead of paths, no callers and jobs."""
+    """The gateway's counters. The number of label values is limited: labels have routes instead of
+    paths, and no callers or jobs.
+    """
 
     def __init__(self, gateway: Gateway) -> None:
         registry = self._registry = CollectorRegistry()
@@ -392,7 +404,7 @@ class Metrics:
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a completed request.
 
-        A stream is counted at its end, without its duration.
+        A stream is counted when it ends, without its duration.
         """
         word = method if method in _METHODS else "other"
         self._requests.labels(word, route, str(status)).inc()
@@ -400,7 +412,7 @@ class Metrics:
             self._seconds.labels(route).observe(seconds)
 
     def submission(self, outcome: str) -> None:
-        """Count a submission: `new` or `adopted`, or the code of an error."""
+        """Count a submission by its outcome: `new`, `adopted`, or the code of an error."""
         self._submissions.labels(outcome).inc()
 
     def text(self) -> bytes:

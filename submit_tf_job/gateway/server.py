@@ -34,11 +34,11 @@ class Listening:
     Attributes:
         host: Name or address.
         port: 0 for any free port.
-        certificate: TLS certificate with its chain, PEM; None without TLS.
-        key: Its private key, PEM.
+        certificate: TLS certificate with its chain, in PEM; None without TLS.
+        key: The private key of the certificate, in PEM.
         drain_s: Seconds for running requests when the gateway is stopped.
-        plain: Whether other addresses than loopback may be without TLS, because a proxy in front of
-            the gateway terminates it.
+        plain: Whether addresses other than loopback are allowed without TLS, because a proxy in
+            front of the gateway terminates TLS.
     """
 
     host: str = "127.0.0.1"
@@ -59,7 +59,8 @@ class Listening:
             return False
 
     def check(self, *, authenticated: bool) -> None:
-        """Refuse an address at which other hosts could act as a user, or read a token in transit.
+        """Refuse an address at which other hosts could act as a user, or could read a token on the
+        network.
 
         Raises:
             SettingsError: Others can read or change the private key.
@@ -89,7 +90,7 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
     `ready` is called with the URL when the server accepts connections.
 
     Raises:
-        UsageError: The address is in use, or not of this machine.
+        UsageError: The address is in use, or does not belong to this machine.
         SettingsError: The certificate or key cannot be used.
     """
     bound = _bind_socket(listening)
@@ -132,7 +133,7 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
 def _allow_many_connections() -> None:
     """Raise the soft limit of open files to the hard limit.
 
-    A shell's 1,024 could be exhausted by idle connections.
+    Idle connections could use up the 1,024 files that a shell allows.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
@@ -173,9 +174,9 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Handle SIGTERM and SIGINT in the event loop.
 
-        A handler that Python calls may interrupt any line of this thread, also one that holds a
-        lock, so it takes none, and starts no thread. uvicorn would raise the signals again after
-        the shutdown that they requested.
+        Python may call a signal handler at any line of this thread, even at a line that holds a
+        lock. So the handler must take no lock and start no thread. Unlike here, uvicorn's own
+        method would raise the signals again after the shutdown that they requested.
         """
         loop = asyncio.get_running_loop()
 

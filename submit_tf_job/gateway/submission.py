@@ -1,9 +1,9 @@
 """POST /v1/jobs: read the body, with or without files, and submit it once per idempotency key.
 
-The submission's key is a hash of the caller and of the caller's key, and the run's name follows
-from it. So any gateway that gets the same request finds the run, also after a crash; the service
-has the hash of the job and its files, by which a different body under the same key is detected. The
-gateway itself keeps nothing.
+The submission's key is a hash of the caller and of the caller's idempotency key, and the run's name
+is computed from it. So any gateway that gets the same request finds the run, even after a crash.
+The service contains the hash of the job and its files, so a different body with the same key is
+detected. The gateway itself stores nothing.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class SentJob:
 
     Attributes:
         job: A job spec, YAML or JSON.
-        source: Its name in messages; ends in .json for JSON.
+        source: The name of the job spec in messages; it ends in .json for JSON.
         directory: The directory of the uploaded files; None without files.
-        files: The names of those files, each with its SHA-256.
+        files: The names of the uploaded files, each with its SHA-256.
     """
 
     job: bytes
@@ -55,8 +55,8 @@ class SentJob:
 
     @property
     def identity(self) -> bytes:
-        """The bytes that identify this body; boundaries and the order of files are not part of
-        them.
+        """Bytes that identify this body; the boundaries of the parts and the order of the files do
+        not change them.
         """
         return (
             self.job
@@ -73,20 +73,21 @@ def submit(
     audit: dict[str, Any],
     has_left: Callable[[], bool],
 ) -> tuple[JobHandle, dict[str, Any]]:
-    """Submit the job of a body; the same request again finds its run.
+    """Submit the job in a body; the same request, sent again, finds the job's run.
 
     Args:
-        client: That of the caller.
-        sent: The job spec, which may use the uploaded files and no others of this host.
+        client: The client of the caller.
+        sent: The job spec. It may use the uploaded files, but no other files of this host.
         policy: What the caller may do.
         key: The caller's idempotency key; without one the job's own content identifies the
             submission.
         dialect: The format of the body's job; None to recognise it.
-        audit: Gets the job's name.
-        has_left: Whether the client has left: then nothing is submitted for it.
+        audit: The log's entry, to which the job's name is added.
+        has_left: Returns whether the HTTP client has left; then nothing is submitted.
 
     Returns:
-        The job, and the response's object: that of `submit --detach -o json`, plus warnings.
+        The job, and the object of the response: the object of `submit --detach -o json` with
+        additional warnings.
 
     Raises:
         CancelledError: The client has left.
@@ -124,7 +125,7 @@ def submit(
 def read_job(
     client: Client, sent: SentJob, dialect: str | None, has_left: Callable[[], bool]
 ) -> Job:
-    """Return the job of a body; arguments and errors are those of `submit`."""
+    """Return the job in a body; arguments and errors are those of `submit`."""
     return client.load_sent(
         sent.job, sent.source, files=sent.directory, dialect=dialect, has_ended=has_left
     )
@@ -156,7 +157,7 @@ _CLOSE = {"Connection": "close"}
 
 @asynccontextmanager
 async def received(request: Request, gateway: Gateway, caller: str) -> AsyncIterator[SentJob]:
-    """Receive the body of a submission; its files are removed when the block ends.
+    """Receive the body of a submission. The uploaded files are removed when the block ends.
 
     Raises:
         RequestRefused: The body is too large, too slow, or of an unknown content type.
@@ -206,7 +207,7 @@ async def _job_spec(request: Request) -> bytes:
 
 
 async def _feed_parser(request: Request, most: int, parts: _Parts) -> None:
-    """Pass a body to its parser in pieces, in a thread because the disk may be slow."""
+    """Pass a body to its parser piece by piece, in a thread, because the disk may be slow."""
     waiting = b""
     too_large = _too_large(
         f"the files come to more than {most / 1024**2:g} MiB", "put large ones on HDFS"
@@ -226,7 +227,7 @@ def _too_large(message: str, hint: str = "") -> RequestRefused:
 async def _body_pieces(
     request: Request, most: int, too_large: RequestRefused
 ) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body within its limit of size."""
+    """Yield the pieces of a body; refuse the body if it is larger than its limit."""
     declared, size = request.headers.get("content-length", "0"), 0
     if declared.isdigit() and int(declared) > most:
         raise too_large
@@ -250,13 +251,13 @@ async def _in_time(reading: Awaitable[T], within_s: float) -> T:
 
 
 class _Parts:
-    """Parses the parts of a body as they arrive; keeps `job` in memory, and writes each of `files`
-    to disk.
+    """Parses the parts of a body as they arrive; keeps `job` in memory, and writes each part
+    `files` to disk.
 
     Attributes:
         job: The job spec.
-        is_json: Whether the job spec's part is JSON.
-        files: Name to SHA-256.
+        is_json: Whether the part with the job spec is JSON.
+        files: Name of each file → its SHA-256.
     """
 
     def __init__(self, boundary: bytes, directory: Path, most_files: int) -> None:
@@ -306,7 +307,7 @@ class _Parts:
             raise upload_unavailable() from None
 
     def finish(self) -> bytes:
-        """Return the job spec, once everything has arrived.
+        """Return the job spec; call this after the whole body has arrived.
 
         Raises:
             UsageError: The body is truncated, or contains no job spec.
@@ -388,7 +389,7 @@ class _Parts:
 
 
 def _checked_file_name(raw: bytes | None) -> str:
-    """Return the name of an uploaded file: a relative path below its directory."""
+    """Return the name of an uploaded file, which must be a relative path without `..`."""
     try:
         name = (raw or b"").decode("utf-8")
     except UnicodeDecodeError:

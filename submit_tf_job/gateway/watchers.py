@@ -1,6 +1,7 @@
-"""Watch jobs for any number of listeners, and find the cause of a failure once for all of them.
+"""Watch jobs for any number of listeners, and find the cause of a failure only once for all of
+them.
 
-Each job is queried once per interval for each caller, however many listen.
+Each job is queried once in each interval for each caller, however many listeners there are.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class JobChange:
 
 
 def change_of(status: Status) -> JobChange:
-    """Return the change that a status represents. Two statuses have the same id if nothing differs
-    that a listener shows (`status_changes.event_key`).
+    """Return the change that a status stands for. Two statuses have the same id if they do not
+    differ in anything that a listener shows (`status_changes.event_key`).
     """
     job = status.to_json()
     return JobChange(event_key(job), job, status.is_over)
@@ -83,7 +84,8 @@ class _Watch:
 
 
 class Watches:
-    """All jobs with listeners, by the user and the name or application id that they gave.
+    """All jobs that have listeners, by user and by the name or application id that the listener
+    gave.
 
     Args:
         most: How many jobs are watched at the same time.
@@ -147,8 +149,8 @@ class Watches:
                     listener.tell(None)
 
     def _run_watch(self, key: tuple[str, str], watch: _Watch) -> None:
-        """Follow the job to its end, and the runs that a submitter starts after it ran out of
-        memory.
+        """Follow the job to its end, and also the runs that a submitter starts after the job ran
+        out of memory.
         """
         user, job = key
         try:
@@ -193,8 +195,8 @@ _AGAIN_S = 2.0  # at first, then twice as long each time: logs are collected a w
 
 
 class Causes:
-    """Stores the causes of failed jobs by application id; a cause that is not stored is determined
-    again from the cluster.
+    """Stores the causes of failed jobs by application id. A cause that is no longer stored is
+    determined again from the cluster.
     """
 
     def __init__(self) -> None:
@@ -203,7 +205,8 @@ class Causes:
         self._found: OrderedDict[str, Cause | tuple[float, float]] = OrderedDict()
 
     def explained(self, handle: JobHandle, status: Status) -> Status:
-        """Return a status with the cause if the job failed, and a source explains it.
+        """Return a status together with the cause, if the job failed and some source explains the
+        failure.
 
         At the first call for a job this takes some requests to the cluster.
         """
@@ -222,7 +225,7 @@ class Causes:
         return replace(status, root_cause=cause)
 
     def remember(self, status: Status) -> None:
-        """Keep a cause that was found elsewhere."""
+        """Keep a cause that other code has found."""
         if status.root_cause is not None:
             self._keep_cause(status.application_id, status.root_cause)
 
