@@ -118,5 +118,6 @@ def _duration_s(
         ended = status.app.finished_ms // 1000
     elif status and not status.state.is_final:
         ended = cluster.now_ms() // 1000
-    is_known = isinstance(began, int) and isinstance(ended, int) and ended >= began
-    return ended - began if is_known else None
+    if not isinstance(began, int) or not isinstance(ended, int):
+        return None
+    return ended - began if ended >= began else None
