@@ -38,6 +38,8 @@ from submit_tf_job.settings_sources import (
     Values,
     did_you_mean,
     hadoop_layer,
+    merge_keys,
+    single_keys,
 )
 
 SYSTEM_FILE = Path("/etc/submit_tf_job/settings.yaml")
@@ -556,6 +558,7 @@ def _key_of(item: Field[Any], *group: str) -> Setting:
         parse=given["parse"],
         default=given["default"],
         about=given["about"],
+        merged=given["parse"] is _parse_mapping,
         project=_NOT_IN_PROJECTS.isdisjoint((name, *group)),
         env=name not in _NOT_IN_VARIABLES,
     )
@@ -651,8 +654,9 @@ def load_settings(
     strongest = [
         {
             key: (value, _ARGUMENT)
-            for key, value in (arguments or {}).items()
-            if value not in (None, (), [])
+            for name, given in (arguments or {}).items()
+            if given not in (None, (), [])
+            for key, value, _ in single_keys(name, given)
         },
         sources.variables(env),
     ]
@@ -723,6 +727,10 @@ def _decide_values(
     stated = ChainMap(*map(dict, stack))
     for name, key in keys().items():
         raw, origin = stated.get(name, (key.default, "default"))
+        if key.merged and name in stated:
+            raw, of_keys = merge_keys(name, stack)
+            origin = of_keys[name]
+            origins |= of_keys
         try:
             values[name] = raw if origin == "default" or raw == () else key.parse(raw)
         except ValueError as error:

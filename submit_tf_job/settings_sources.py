@@ -7,7 +7,7 @@ Each source is read as a layer: name of a setting → its raw value, and the pla
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from types import MappingProxyType
@@ -32,7 +32,13 @@ TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are not set
 PROJECT_FILE = "submit_tf_job.yaml"
 SETTINGS_FILE_MAX = 1024 * 1024
 
-# the name of a setting → its raw value, and its position
+# Mappings of which a stronger source replaces single keys, as a job spec does with the settings'
+# `job`. Mounts are a list, merged by their targets. Other mappings are replaced as a whole.
+_MOUNTS = "job.mounts"
+_MERGED = ("job.env", "job.docker", _MOUNTS, "job", "shapes")
+
+# The name of a setting → its raw value, and its position. A mapping of `_MERGED` is {} itself, and
+# each of its keys is an entry of its own: `job.env.LR`.
 Values: TypeAlias = Mapping[str, tuple[Any, str]]
 # the name of a setting → its position: file:line:column
 _At: TypeAlias = Callable[[str], str]
@@ -43,6 +49,7 @@ class Setting(NamedTuple):
 
     Attributes:
         path: The names of the attributes of `Settings` that lead to the value.
+        merged: Whether it is a mapping of which a stronger source replaces single keys.
     """
 
     name: str
@@ -50,6 +57,7 @@ class Setting(NamedTuple):
     parse: Callable[[Any], Any]
     default: Any
     about: str
+    merged: bool
     project: bool
     env: bool
 
@@ -185,7 +193,10 @@ class Sources(NamedTuple):
                 )
             if name in out:
                 raise SettingsError(f"{at(name)}: {name}: is stated twice")
-            out[name] = (value, at(name))
+            for path, one, place in single_keys(name, value):
+                if path in out:
+                    raise SettingsError(f"{at(place)}: {path}: is stated twice")
+                out[path] = (one, at(place))
         return out
 
     def _dotted_names(
@@ -198,6 +209,66 @@ class Sources(NamedTuple):
                 yield from self._dotted_names(value, full + ".")
             elif value is not None:
                 yield full, value
+
+
+def single_keys(path: str, value: Any, place: str = "") -> Iterator[tuple[str, Any, str]]:
+    """Yield the path of a setting, its value, and its path in the file; of a mapping that is merged
+    {}, and then each of its keys.
+    """
+    place = place or path
+    if path == _MOUNTS and isinstance(value, list):
+        yield path, {}, place
+        for item in value:  # a file's positions are of keys
+            # by its target; the job spec's reader has the message for what is not a mount
+            source, _, rest = str(item).partition(":")
+            yield f"{path}.{rest.partition(':')[0] or source}", item, place
+    elif path in _MERGED and path != _MOUNTS and isinstance(value, dict):
+        yield path, {}, place
+        for key, inner in value.items():
+            yield from single_keys(f"{path}.{key}", inner, f"{place}.{key}")
+    else:
+        yield path, value, place
+
+
+def merge_keys(name: str, stack: Sequence[Values]) -> tuple[Any, dict[str, str]]:
+    """Return the value of a setting whose mappings are merged, and the origins of its keys by their
+    paths (`job.env.LR`, `job.mounts[0]`). A key for which a stronger source has null is not set.
+
+    Args:
+        name: `job` or `shapes`.
+        stack: The layers of all sources, the strongest first; one of them has the setting.
+    """
+    found: dict[str, tuple[Any, str]] = {}
+    for layer in reversed(stack):
+        for path, stated in layer.items():
+            if path != name and not path.startswith(f"{name}."):
+                continue
+            if not _is_merged(path, stated[0]):
+                found = {old: it for old, it in found.items() if not old.startswith(f"{path}.")}
+            found[path] = stated
+    if not _is_merged(name, found[name][0]):
+        return found[name][0], {name: found[name][1]}
+    value: dict[str, Any] = {}
+    origins = {name: ", ".join(layer[name][1] for layer in stack if name in layer)}
+    for path, (raw, origin) in found.items():
+        if path == name or raw is None or _is_merged(path, raw):
+            continue
+        parent = next(known for known in _MERGED if path.startswith(f"{known}."))
+        group = value
+        for part in parent.split(".")[1:]:
+            group = group.setdefault(part, {})
+        group[path.removeprefix(f"{parent}.")] = raw
+        origins[path] = origin
+    if _is_merged(_MOUNTS, found.get(_MOUNTS, (None,))[0]) and "mounts" in value:
+        value["mounts"], targets = list(value["mounts"].values()), list(value["mounts"])
+        for index, target in enumerate(targets):
+            origins[f"{_MOUNTS}[{index}]"] = origins.pop(f"{_MOUNTS}.{target}")
+    return value, origins
+
+
+def _is_merged(path: str, raw: object) -> bool:
+    """Return whether an entry of a layer stands for a mapping whose keys are entries, too."""
+    return path in _MERGED and raw == {}
 
 
 def _check_rights(path: Path, layers: Iterable[Values], *, shared: bool = False) -> None:

@@ -241,10 +241,13 @@ def show(context: Context) -> None:
     Example: submit_tf_job config show --profile prod
     """
     settings = context.settings()
-    values = {
-        name: {"value": plain_value(key.value_of(settings)), "origin": settings.origins[name]}
-        for name, key in keys().items()
-    }
+    values: dict[str, dict[str, Any]] = {}
+    for name, key in keys().items():
+        origins = settings.origins
+        values[name] = {"value": plain_value(key.value_of(settings)), "origin": origins[name]}
+        if key.merged:
+            of_keys = {path: at for path, at in origins.items() if path.startswith(f"{name}.")}
+            values[name]["origins"] = of_keys
     context.result(
         _settings_lines(settings.profile, values),
         lambda: document("Settings", profile=settings.profile, settings=values),
@@ -343,9 +346,28 @@ def _summary_line(found: Examination) -> str:
 
 def _settings_lines(profile: str | None, values: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield f"profile: {profile or '(none)'}"
-    width = max(map(len, values))
+    rows: list[tuple[str, Any, str]] = []
     for name, one in values.items():
-        yield f"{name:<{width}}  {_shown_value(name, one['value']):<40}  {one['origin']}"
+        rows += _rows_of_keys(name, one["value"], one["origin"], one.get("origins", {}))
+    width = max(len(name) for name, _, _ in rows)
+    for name, value, origin in rows:
+        yield f"{name:<{width}}  {_shown_value(name, value):<40}  {origin}"
+
+
+def _rows_of_keys(
+    path: str, value: Any, origin: str, origins: Mapping[str, str]
+) -> Iterator[tuple[str, Any, str]]:
+    """Yield one row for a setting, or one for each of its keys that has an origin of its own."""
+    inner: dict[str, Any] = {}
+    if isinstance(value, dict):
+        inner = {f"{path}.{key}": item for key, item in value.items()}
+    elif isinstance(value, list):
+        inner = {f"{path}[{index}]": item for index, item in enumerate(value)}
+    if not any(known.startswith(tuple(inner)) for known in origins):
+        yield path, value, origins.get(path, origin)
+        return
+    for key, item in inner.items():
+        yield from _rows_of_keys(key, item, origin, origins)
 
 
 def _shown_value(name: str, value: Any) -> str:

@@ -27,7 +27,6 @@ from submit_tf_job.host.located.tree import (
     Unreadable,
     Where,
     closest,
-    from_python,
 )
 from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec import rules
@@ -176,8 +175,8 @@ def read(
 def _read_job(root: Node, notes: Diagnostics, host: Host, defaults: Defaults) -> Job:
     """Return the job of a located tree in which the overrides are already applied."""
     shipper, at = Shipper(host), Where("", notes)
-    place = Location(defaults.source)
-    site = typed(from_python(dict(defaults.job), place), SITE, at, place) or {}
+    stated = defaults.located("job", defaults.job)
+    site = typed(stated, SITE, at, stated.place) or {}
     site_layer = read_layer(site, at, shipper)
     own = typed(
         _without_set_roles(root, notes), JOB, at, Location(root.place.source, line=1, column=1)

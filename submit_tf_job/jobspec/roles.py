@@ -10,7 +10,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from submit_tf_job.host.located.tree import BUILT_IN, Location, Where, closest, from_python
+from submit_tf_job.host.located.tree import (
+    BUILT_IN,
+    Items,
+    Location,
+    Node,
+    Pair,
+    Table,
+    Where,
+    closest,
+    from_python,
+)
 from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.files import Shipper
 from submit_tf_job.jobspec.host_keys import read_python
@@ -29,15 +39,36 @@ class Defaults:
     Attributes:
         job: A partial job spec: image, queue, network, env, mounts, hadoop, lifetime, …
         shapes: Named resource shapes: {"big": {"cpus": 8, "memory": "32Gi", "gpus": 1}}.
-        source: The name of the settings in messages.
+        origins: The position of each key in the settings by its path (`job.env.LR`), for messages;
+            where a path has none, that of the mapping around it.
         task_memory: The memory of a task, such as "4Gi", if a file of another system states none;
             None to demand that the user states it.
     """
 
     job: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     shapes: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: MappingProxyType({}))
-    source: str = "settings"
+    origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     task_memory: str | None = None
+
+    def origin_of(self, path: str, around: str = "settings") -> str:
+        """Return the position of a key; `around` if it has none."""
+        return self.origins.get(path, around)
+
+    def located(self, path: str, value: object, around: str = "settings") -> Node:
+        """Return a value of the settings as nodes, each at its position; a value without one is at
+        `around`.
+        """
+        origin = self.origin_of(path, around)
+        place = Location(origin)
+        if isinstance(value, Mapping):
+            inner = (
+                (key, self.located(f"{path}.{key}", item, origin)) for key, item in value.items()
+            )
+            return Table(tuple(Pair(key, node.place, node) for key, node in inner), place)
+        if isinstance(value, (list, tuple)):
+            items = (self.located(f"{path}[{at}]", item, origin) for at, item in enumerate(value))
+            return Items(tuple(items), place)
+        return from_python(value, place)
 
 
 @dataclass(frozen=True)
@@ -121,7 +152,8 @@ def _read_shape(name: str, at: Where, defaults: Defaults) -> dict[str, Any] | No
     """Return the resources of the shape that a role names, and record where they are stated."""
     if name not in defaults.shapes:
         return at.fail(_unknown_shape(name, list(defaults.shapes)), "shape")
-    place, inside = Location(f"{defaults.source}, shape {name}"), Where(f"shapes.{name}", at.notes)
+    path = f"shapes.{name}"
+    place, inside = Location(f"{defaults.origin_of(path)}, shape {name}"), Where(path, at.notes)
     values: dict[str, Any] | None = typed(
         from_python(defaults.shapes[name], place), SHAPE, inside, place
     )

@@ -138,7 +138,7 @@ def _spec_defaults(settings: Settings) -> Defaults:
             key: value.replace("{user}", settings.user) if isinstance(value, str) else value
             for key, value in job["kerberos"].items()
         }
-    return Defaults(job, settings.shapes, settings.origins["job"], settings.task_memory)
+    return Defaults(job, settings.shapes, settings.origins, settings.task_memory)
 
 
 def convert(

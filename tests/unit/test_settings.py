@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import submit_tf_job
+from submit_tf_job.jobspec.keys import SITE
 from tests.builders.host import Host
 
 PACKAGE = Path(submit_tf_job.__file__).parent
@@ -232,6 +233,121 @@ def test_sandbox_is_used_unless_another_cluster_is_known(host: Host) -> None:
             host.write(path, text)
             assert (host.rms(), host.value("sandbox")[0]) == (real, False)
             path.unlink()
+
+
+# --- settings that are mappings: each key has a source of its own ----------------------------------
+
+EXAMPLES = {row.name: row.examples[0] for row in SITE.rows.values()}
+
+
+@pytest.mark.parametrize("key", EXAMPLES)
+def test_project_that_states_another_key_of_job_leaves_this_one(host: Host, key: str) -> None:
+    other = "env" if key != "env" else "queue"
+    host.write(host.user, yaml.safe_dump({"profiles": {"p": {"job": {key: EXAMPLES[key]}}}}))
+    host.write(host.project, yaml.safe_dump({"job": {other: EXAMPLES[other]}}))
+    value, origin = host.value("job", "-p", "p")
+    assert value == {key: EXAMPLES[key], other: EXAMPLES[other]}
+    assert origin == f"{host.project}:1:1, {host.user}:3:5, profile p"
+
+
+def test_keys_of_mappings_have_the_nearest_source(host: Host) -> None:
+    near = """\
+job:
+  env: {LR: "2", C: near}
+  mounts: ["/near:/data:ro"]
+  docker: {init: true}
+  retries: 3
+  queue: null
+shapes: {big: {memory: 8Gi}}
+"""
+    far = """\
+job:
+  env: {LR: "1", A: far}
+  mounts: ["/far:/data", "/krb5.conf:/krb5.conf:ro"]
+  docker: {tmpfs: [/scratch]}
+  retries: {max: 1, memory: 2}
+  queue: ml
+shapes: {big: {memory: 4Gi, gpus: 1}, small: {memory: 1Gi}}
+"""
+    host.write(host.project, near)
+    host.write(host.user, far)
+    found = host.show().json["settings"]
+    assert found["job"]["value"] == {
+        "env": {"LR": "2", "A": "far", "C": "near"},
+        "mounts": ["/near:/data:ro", "/krb5.conf:/krb5.conf:ro"],
+        "docker": {"tmpfs": ["/scratch"], "init": True},
+        "retries": 3,
+    }
+    assert found["shapes"]["value"] == {"big": {"memory": "8Gi"}, "small": {"memory": "1Gi"}}
+    assert {**found["job"]["origins"], **found["shapes"]["origins"]} == {
+        "job.env.LR": f"{host.project}:2:9",
+        "job.env.A": f"{host.user}:2:18",
+        "job.env.C": f"{host.project}:2:18",
+        "job.mounts[0]": f"{host.project}:3:3",
+        "job.mounts[1]": f"{host.user}:3:3",
+        "job.docker.init": f"{host.project}:4:12",
+        "job.docker.tmpfs": f"{host.user}:4:12",
+        "job.retries": f"{host.project}:5:3",
+        "shapes.big": f"{host.project}:7:10",
+        "shapes.small": f"{host.user}:7:39",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(host.project.parent)
+        shown = [line.split() for line in host.cli("config", "show").out.splitlines()]
+    rows = {words[0]: words[1:] for words in shown if words[0].startswith(("job", "shapes"))}
+    assert (rows["job.env.A"], rows["job.mounts[0]"]) == (
+        ["far", f"{host.user}:2:18"],
+        ["/near:/data:ro", f"{host.project}:3:3"],
+    )
+    assert "job" not in rows
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "value"),
+    [
+        ("{env: null}", "{env: {A: x}, queue: a}", {"queue": "a"}),
+        ("{mounts: null}", "{mounts: [/a:/a], queue: a}", {"queue": "a"}),
+        ("{}", "{env: {A: x}}", {"env": {"A": "x"}}),
+        ("{env: {}}", "{env: {A: x}}", {"env": {"A": "x"}}),
+        ("{env: {A: null}}", "{env: {A: x, B: y}}", {"env": {"B": "y"}}),
+        ("{env: {a.b: x}}", "{env: {a.b: y, a: z}}", {"env": {"a.b": "x", "a": "z"}}),
+        ("{env: {B: x}}", "{env: 5}", {"env": {"B": "x"}}),
+        ("{env: 5}", "{env: {B: x}}", {"env": 5}),
+        ("{mounts: [/a]}", "{mounts: 5}", {"mounts": ["/a"]}),
+        ("{mounts: {a: b}}", "{mounts: [/a:/b]}", {"mounts": {"a": "b"}}),
+    ],
+)
+def test_mappings_that_are_odd(host: Host, near: str, far: str, value: object) -> None:
+    host.write(host.project, f"job: {near}\n")
+    host.write(host.user, f"job: {far}\n")
+    assert host.value("job")[0] == value
+
+
+def test_jobs_get_the_keys_of_all_sources(host: Host) -> None:
+    """A sandbox's `image: none` stays beside a project's `env`, and a mistake has its own place."""
+    host.write(
+        host.profiles / "sandbox.yaml",
+        "resource_managers: http://127.0.0.1:1\nsandbox: true\ntask_memory: 1Gi\n"
+        "job: {image: none, image_policy: allow}\n",
+    )
+    host.write(host.project, "job: {env: {LR: '0.1'}}\n")
+    assert host.show().status == 0  # makes ~/work
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(host.project.parent)
+        Path("train.py").write_text("print(1)\n")
+        made = host.cli("run", "--print", "--", "python3", "train.py")
+        assert (made.status, "image: none" in made.out) == (0, True), made.err
+        kept = [line for line in made.out.splitlines() if not line.startswith("image:")]
+        Path("job.yaml").write_text("\n".join(kept))
+        explained = host.cli("render", "job.yaml", "--explain").out.splitlines()
+        places = {line.split()[0]: line.split()[1] for line in explained if line.count(" ") > 1}
+        assert places["image"] == f"{host.profiles}/sandbox.yaml:4:7"
+        assert places["env.LR"] == f"{host.project}:1:13"
+        host.write(host.project, "job:\n  env: {LR: '0.1'}\n  queue: 'a b'\n")
+        assert f"{host.project}:3:3: queue: " in host.cli("validate", "job.yaml").out
+        host.write(host.project, "job: {mounts: ['/a:/b', '/c:/b:ro']}\n")
+    said = f"{host.project}:1:7: job.mounts./b: is stated twice"
+    assert host.refused()[0] == said
 
 
 # --- the Hadoop configuration ---------------------------------------------------------------------
