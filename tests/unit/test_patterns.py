@@ -87,6 +87,7 @@ class _Found:
         return BOUNDS.get(self.place) or BOUNDS.get(file) or (SIZE, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("texts", [4, pytest.param(10_000, marks=pytest.mark.long)])
 def test_cost_of_each_pattern_grows_with_its_text(texts: int) -> None:
     slow = []
@@ -100,6 +101,7 @@ def test_each_pattern_that_a_call_takes_from_a_variable_is_known() -> None:
     assert set(_Package.read().taken) == set(TAKEN), "say in TAKEN where its patterns come from"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "method"),
     [

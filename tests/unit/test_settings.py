@@ -106,6 +106,7 @@ def test_directories_follow_xdg_where_it_is_absolute(host: Host, tmp_path: Path)
         assert host.value("user", XDG_CONFIG_HOME=where)[0] == user
 
 
+@pytest.mark.slow
 def test_only_settings_read_the_environment() -> None:
     """And what runs in containers, or on a NodeManager."""
     free = ("settings.py", "container/", "compat/in_task.py", "sandbox/executor.py")

@@ -27,6 +27,9 @@ from tests.builders.held_job import HELD, hold
 from tests.builders.records import write_record
 from tests.world.gateway import JOB, World, is_a, refused
 
+# a gateway of its own for each test: seconds in all
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -242,7 +245,6 @@ def test_usage_of_a_job(world: World) -> None:
     refused(world.ask("GET", "/v1/jobs/other/usage"), 404, "no-such-job")
 
 
-@pytest.mark.slow
 def test_lists_pages_and_filters(world: World) -> None:
     for number in range(5):
         world.post(name=f"job-{number}")
@@ -524,7 +526,6 @@ def test_defect_is_logged_and_not_returned(world: World, monkeypatch: pytest.Mon
     assert "secret" not in json.dumps(world.entries) + answer.text
 
 
-@pytest.mark.slow
 def test_unreachable_cluster(world: World) -> None:
     world.post()
     world.fake.yarn.crash(world.fake.yarn.servers[0], 1e6)

@@ -14,6 +14,9 @@ from submit_tf_job.errors import SettingsError
 from submit_tf_job.gateway.policy import Policy
 from tests.world.gateway import JOB, World, refused
 
+# a gateway of its own for each test: seconds in all
+pytestmark = pytest.mark.slow
+
 EVERYBODY = '"*": {jobs: 2, gpus: 4, queues: [ml], registries: [registry.example.com/ml]}\n'
 OWN: dict[str, Any] = {**JOB, "queue": "ml", "image": "registry.example.com/ml/tf:2.15"}
 OF_WORKER = "registries: the image of role worker"

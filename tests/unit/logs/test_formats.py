@@ -40,6 +40,7 @@ def test_vint_of_bytes_that_hadoop_wrote() -> None:
         assert (fields(bytes.fromhex(coded)).vint(), vint(number).hex()) == (number, coded)
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_modified_utf8(text: str) -> None:
     assert fields(utf(text)).utf() == text

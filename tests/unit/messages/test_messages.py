@@ -14,6 +14,9 @@ import pytest
 from tests.builders.command_line import Cli
 from tests.unit.messages import Case, cases
 
+# a command line for each of some hundred messages: seconds in all
+pytestmark = pytest.mark.slow
+
 CASES = cases()
 UPDATE = bool(os.environ.get("SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS"))
 # What other versions, of this tool or of the parser of command lines, print otherwise.
