@@ -1,6 +1,7 @@
 """The hook: a client with a connection's settings, and the operations of the operator.
 
-It converts errors to Airflow's exceptions, and to the JSON of a trigger's event and back.
+The module also converts errors to Airflow's exceptions, and to the JSON in a trigger's event and
+back.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _NEEDED = ("services-api", "authentication")  # checks that must pass before a j
 
 
 def _result_within(seconds: float, call: Callable[[], T]) -> T:
-    """Return the result of a call within a time limit, so that a KDC or name server that does not
-    respond delays no other call.
+    """Return the result of a call, if it comes within a time limit, so that a KDC or name server
+    that does not respond delays no other call.
 
     Raises:
         ClusterUnavailable: The call took longer.
@@ -98,7 +99,7 @@ class SubmitTFJobHook(BaseHook):
         """The content of the connection.
 
         Raises:
-            SettingsError: It is not valid.
+            SettingsError: The content is not valid.
         """
         if self.submit_tf_job_conn_id is None:
             return ConnectionValues({})
@@ -112,7 +113,7 @@ class SubmitTFJobHook(BaseHook):
         return SettingsError(f"{where}{error.message}", hint=error.hint)
 
     def get_conn(self) -> Client:
-        """Return a client, without sending a request.
+        """Return a client; no request is sent yet.
 
         Raises:
             SettingsError: The connection, or the settings of this host, are not valid.
@@ -134,9 +135,10 @@ class SubmitTFJobHook(BaseHook):
             raise self._of_connection(error) from None
 
     def test_connection(self) -> tuple[bool, str]:
-        """Check the connection for Airflow's button "Test": version, identity, and doctor's checks.
+        """Check the connection, for Airflow's button "Test": version, identity, and the checks of
+        doctor.
 
-        A cluster that does not respond is reported within 5 s. Findings that affect some jobs only,
+        A cluster that does not respond is reported within 5 s. Findings that affect only some jobs,
         such as nodes without Docker, are warnings.
         """
         try:
@@ -178,7 +180,7 @@ class SubmitTFJobHook(BaseHook):
             job: The path of a job spec file, or its content.
             run: The task instance.
             name: The readable part of the job's name.
-            detached: Whether no task follows the job, which then has a lifetime
+            detached: Whether no Airflow task follows the job; then it gets a lifetime
                 (`detached_lifetime`).
             reading: The other arguments of `Client.load`.
 
@@ -194,9 +196,9 @@ class SubmitTFJobHook(BaseHook):
     def submit(self, planned: Plan, run: TaskRun) -> JobHandle:
         """Submit the job of a task instance once, in any try.
 
-        A run of an earlier try that still lives, or has succeeded meanwhile, is adopted; after one
-        that failed or was stopped the job is run again. Runs from before the task was cleared are
-        stopped.
+        A run of an earlier try is adopted if it is still alive or has succeeded meanwhile; if it
+        failed or was stopped, the job is run again. Runs from the time before the task was cleared
+        are stopped.
 
         Raises:
             SubmitTFJobError: As `Client.submit`.
@@ -217,11 +219,11 @@ class SubmitTFJobHook(BaseHook):
     def kill(self, name: str, application_id: str | None) -> None:
         """Stop the job of a killed task over a new connection.
 
-        The interrupted call may be in the middle of a request on the old one.
+        The interrupted call may be in the middle of a request on the old connection.
 
         Args:
             name: The job.
-            application_id: Its application; None if it may not exist yet.
+            application_id: The job's application; None if the application may not exist yet.
         """
         with self._new_client() as client, contextlib.suppress(NoSuchJob):
             found = client.attach(application_id) if application_id else client.starting(name)
@@ -235,7 +237,8 @@ class SubmitTFJobHook(BaseHook):
 def as_airflow(error: SubmitTFJobError) -> AirflowException:
     """Return the exception that makes Airflow retry the task or fail it at once.
 
-    For a failed job its first cause decides whether a retry may help, else `errors.TABLE`.
+    For a failed job, the first cause decides whether a retry may help; for other errors,
+    `errors.TABLE` decides.
     """
     kind = AirflowException if error.retryable else AirflowFailException
     text = error.message
@@ -266,7 +269,7 @@ def error_object(error: SubmitTFJobError | None) -> dict[str, Any] | None:
 
 
 def error_in(event: Mapping[str, Any]) -> SubmitTFJobError | None:
-    """Return the error of an event.
+    """Return the error that an event contains.
 
     An error of an unknown kind, such as one of a later version, becomes an InternalError.
     """

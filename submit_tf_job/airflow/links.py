@@ -37,16 +37,18 @@ class ApplicationLink(_Link):
 
 
 class LogsLink(_Link):
-    """The logs of the deciding task at its NodeManager.
+    """The logs of the deciding task, on its NodeManager.
 
-    Before that task runs, it is the application's page.
+    Before that task runs, the link leads to the application's page.
     """
 
     name = "Logs"
 
 
 class TensorBoardLink(_Link):
-    """A link to the port that the role `tensorboard` serves, else to the first port of any role."""
+    """A link to the port that the role `tensorboard` serves; without that role, to the first port
+    of any role.
+    """
 
     name = "TensorBoard"
 
@@ -64,8 +66,8 @@ def links_of_running(handle: JobHandle) -> tuple[dict[str, str], bool]:
     """Return the links of a running job.
 
     Returns:
-        Address by XCom key; and whether these are all: a sidecar may start later than the job, and
-        reports its port only then.
+        The addresses by XCom key; and whether they are complete: a sidecar may start later than the
+        job, and reports its port only then.
     """
     found = handle.links()
     served = sorted(found.served, key=lambda link: not link.task.startswith("tensorboard-"))

@@ -138,7 +138,7 @@ class SubmitTFJobOperator(BaseOperator):
         return SubmitTFJobHook(self.submit_tf_job_conn_id)
 
     def execute(self, context: Any) -> Any:
-        """Submit the job, or adopt that of an earlier try, and wait for its end."""
+        """Submit the job, or adopt the job of an earlier try, and wait for the job's end."""
         run = task_run(context, self.retries)
         with airflow_errors():
             planned = self._make_plan(context, run)
@@ -194,7 +194,7 @@ class SubmitTFJobOperator(BaseOperator):
         )
 
     def _plain_overrides(self) -> Iterator[str]:
-        """Yield the arguments that are keys of a job spec as texts for `--set`."""
+        """Yield those arguments that are keys of a job spec, as texts for `--set`."""
         if self.yarn_queue is not None:
             yield f"queue={self.yarn_queue}"
         for name, value in (self.env or {}).items():
@@ -243,7 +243,7 @@ class SubmitTFJobOperator(BaseOperator):
         outputs: Sequence[str] = (),
         deciding_task: str = "",
     ) -> Any:
-        """Return the job or raise its error, after the trigger has detected its end."""
+        """After the trigger has detected the job's end, return the job, or raise its error."""
         self.links_known = True
         if event.get("timed_out"):
             from airflow.sdk.exceptions import AirflowTaskTimeout
@@ -258,7 +258,7 @@ class SubmitTFJobOperator(BaseOperator):
     def _submit_again(self, context: Any, event: Mapping[str, Any]) -> None:
         """Submit the job again and defer, if its `retries.memory` says so.
 
-        A worker may die here: the next try adopts the run that it submitted.
+        If a worker dies here, the next try adopts the run that the worker submitted.
         """
         job = event.get("job") or {}
         if (job.get("root_cause") or {}).get("code") != "out-of-memory":
@@ -337,7 +337,7 @@ def task_run(context: Any, retries: int) -> TaskRun:
 
 
 def _facts_for_end(planned: Plan) -> dict[str, Any]:
-    """Return the facts of the job that the task needs at its end, as JSON."""
+    """Return, as JSON, the facts about the job that the task needs at the job's end."""
     return {
         "outputs": [output.uri for output in planned.job.outputs],
         "deciding_task": planned.job.deciding_task,
@@ -353,7 +353,7 @@ def _push_values(context: Any, values: Mapping[str, str]) -> None:
 
 
 class SubmitTFJobDecoratedOperator(DecoratedOperator, SubmitTFJobOperator):
-    """Runs a function as a job, and returns what it returned in the deciding task.
+    """Runs a function as a job, and returns what the function returned in the deciding task.
 
     Args:
         job: A job spec without `command`, as a mapping.
@@ -395,11 +395,11 @@ def submit_tf_job_task(
     multiple_outputs: bool | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Make a task of a function, which runs as a job on YARN.
+    """Make a task from a function, which runs as a job on YARN.
 
     Args:
         python_callable: The function.
-        multiple_outputs: Push each key of a mapping that it returns as an XCom of its own.
+        multiple_outputs: If the function returns a mapping, push each key of it as a separate XCom.
         kwargs: The arguments of `SubmitTFJobOperator`.
     """
     return task_decorator_factory(

@@ -1,7 +1,8 @@
 """The provider's description for Airflow (entry point `apache_airflow_provider`), and the fields of
 the connection's form with their conversion to settings.
 
-It imports little, and nothing of Airflow, because Airflow imports it in each of its processes.
+This module imports little, and nothing from Airflow, because Airflow imports it in each of its
+processes.
 """
 
 from __future__ import annotations
@@ -137,7 +138,8 @@ _QUOTED = ("user", "auth", "profile")  # common English words: replaced only in 
 
 
 def with_form_labels(text: str) -> str:
-    """Return a message with the connection's fields instead of options and names of settings.
+    """Return a message in which options and names of settings are replaced by the labels of the
+    connection's fields.
 
     Example:
         >>> with_form_labels("Check --rm and resource_managers.")
@@ -162,7 +164,7 @@ def _parse_extra(text: str | None) -> Mapping[str, Any]:
 def _settings_of_extra(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield settings by name.
 
-    A group may be an object of its own; empty fields of the form are skipped.
+    A group of settings may be a nested object; empty fields of the form are skipped.
     """
     from submit_tf_job.sdk.client import setting_names
 
@@ -191,7 +193,7 @@ def _settings_of_extra(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _urls_of_fields(host: str, port: int | None, schema: str | None) -> list[str]:
     """Return the ResourceManagers' URLs.
 
-    A host without a scheme or port gets those of the other fields.
+    A host without a scheme or port gets the scheme or port from the other fields.
     """
     hosts = [part.strip() for part in host.split(",") if part.strip()]
     urls = []

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class SubmitTFJobSensor(BaseSensorOperator):
-    """Waits until a job has succeeded; fails if the job did. It never stops a job.
+    """Waits until a job has succeeded, and fails if the job has failed. The sensor never stops a
+    job.
 
     Args:
         job: Name of the job, which may be submitted later, or its application id.
@@ -43,7 +44,7 @@ class SubmitTFJobSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     def execute(self, context: Any) -> Any:
-        """Wait for the job's end: in the worker, or deferred in the triggerer if `deferrable`."""
+        """Wait for the job's end, in the worker; with `deferrable`, in the triggerer."""
         if not self.deferrable:
             return super().execute(context)
         from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
@@ -63,7 +64,7 @@ class SubmitTFJobSensor(BaseSensorOperator):
         return self.defer(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
-        """Return or raise the job's error, after the trigger has detected its end."""
+        """After the trigger has detected the job's end, return, or raise the job's error."""
         if event.get("timed_out"):
             from airflow.sdk.exceptions import AirflowSensorTimeout
 
@@ -81,8 +82,8 @@ class SubmitTFJobSensor(BaseSensorOperator):
             return handle is not None and self._end_of(handle) is not None
 
     def _end_of(self, handle: JobHandle) -> Status | None:
-        """Return the final status of a job that has succeeded, None while it runs; raise its error
-        if it failed.
+        """Return the final status of a job that has succeeded; None while the job runs. Raise the
+        job's error if it has failed.
         """
         seen = handle.status()
         if not seen.is_over:
@@ -95,7 +96,7 @@ class SubmitTFJobSensor(BaseSensorOperator):
         return ended
 
     def _find_handle(self) -> JobHandle | None:
-        """Return the job's handle; None if no job of this name has been submitted yet."""
+        """Return the job's handle; None if no job with this name has been submitted yet."""
         from submit_tf_job.airflow.hook import SubmitTFJobHook
 
         client = SubmitTFJobHook(self.submit_tf_job_conn_id).get_conn()

@@ -1,8 +1,8 @@
 """The job of a task instance, and the key of its submission; without Airflow.
 
 A worker may die between the POST and its response, and the next try then has no record of it. So
-the job's name and the submission's key are derived from what both tries share: the Airflow, the
-DAG, the task, the run, the map index, and for the key how often the task was cleared.
+the job's name and the submission's key are made from facts that both tries share: the Airflow, the
+DAG, the task, the run, and the map index; the key also depends on how often the task was cleared.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ _READABLE_MAX = 20
 
 @dataclass(frozen=True)
 class TaskRun:
-    """A task instance, from the first try until it is cleared.
+    """A task instance in the time from its first try until it is cleared.
 
     Attributes:
-        airflow: Identifies this Airflow among others that use the same cluster: its base URL.
-        cleared_at: The number of tries before it was last cleared, or 0. Clearing sets `max_tries`
-            to the tries so far plus the task's retries (Airflow's clear_task_instances), so it is
-            the difference of the two.
+        airflow: The base URL of this Airflow, which identifies it among others that use the same
+            cluster.
+        cleared_at: The number of tries before the task was last cleared, or 0. Clearing sets
+            `max_tries` to the number of tries so far plus the task's retries (Airflow's
+            clear_task_instances), so this number is `max_tries` minus the task's retries.
     """
 
     airflow: str
@@ -40,10 +41,11 @@ class TaskRun:
         return hashlib.sha256(json.dumps(parts).encode()).digest()
 
     def job_name(self, readable: str | None = None) -> str:
-        """Return the name of its job, whose runs are those before and after a clear.
+        """Return the name of the task instance's job. The runs before and after a clear are runs of
+        this one job.
 
         Args:
-            readable: The readable part; default: the task.
+            readable: The readable part of the name; default: the task's id.
         """
         words = (
             _name_part(readable) if readable else _name_part(self.task_id)[:_READABLE_MAX]
@@ -52,7 +54,9 @@ class TaskRun:
 
     @property
     def key(self) -> str:
-        """The key of its submission: another one after each clear."""
+        """The key of the task instance's submission; after each clear, the key is a different
+        one.
+        """
         return f"airflow-{self._hash_of_run(self.cleared_at).hex()[:40]}"
 
 

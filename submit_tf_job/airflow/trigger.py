@@ -47,12 +47,13 @@ class SubmitTFJobTrigger(BaseTrigger):
 
     Args:
         name: The job.
-        application_id: Its run's application; None for the newest run.
+        application_id: The application of the job's run; None for the newest run.
         submit_tf_job_conn_id: The connection; None for the settings of the triggerer's host.
         ends_at: The deadline, in seconds since 1970; None for no deadline.
         own: Whether the task has submitted the job. Then the job is stopped when the task is
-            killed, at the deadline, and if it can never start; and the task's links are stored.
-        stop_on_kill: Whether an own job is stopped when the task is killed.
+            killed, at the deadline, and if the job can never start; and the task's links are
+            stored.
+        stop_on_kill: Whether a job that the task has submitted is stopped when the task is killed.
         get_logs: Whether to write the output of the deciding task to the task's log.
     """
 
@@ -141,7 +142,7 @@ class SubmitTFJobTrigger(BaseTrigger):
             await asyncio.sleep(sum(e.seconds for e in found if isinstance(e, Pause)))
 
     def _find_handle(self, client: Client) -> JobHandle | None:
-        """Return the job's handle; None for a sensor's job that is not submitted yet."""
+        """Return the job's handle; None if a sensor waits for a job that is not submitted yet."""
         try:
             return client.attach(self.application_id or self.name, own=self.own)
         except NoSuchJob as error:
@@ -217,12 +218,12 @@ class SubmitTFJobTrigger(BaseTrigger):
         await _in_thread(partial(hook.kill, self.name, self.application_id))
 
     async def _goes_on(self) -> bool:
-        """Return whether the task still has this job, according to Airflow.
+        """Return whether Airflow still has a task for this job.
 
         The triggerer cancels a trigger whose row in the database is gone, and calls that a user's
         action. `airflow dags test` removes the row of a task that it follows in its own process,
-        and gives the task the state "queued" (seen with 3.3.2). A task that was cleared may have
-        that state, too; then its next try stops this job (`SubmitTFJobHook.submit`).
+        and gives the task the state "queued" (seen with 3.3.2). A cleared task may have that state,
+        too; then its next try stops this job (`SubmitTFJobHook.submit`).
         """
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
@@ -249,7 +250,7 @@ def _load_modules() -> None:
 
 
 def _until_pause(events: Iterator[Event]) -> list[Event]:
-    """Return the next events, up to and including a pause; at the end of the job, up to the final
+    """Return the next events, up to and including a pause; if the job ends, up to the final
     status.
     """
     from submit_tf_job.sdk.events import Pause
@@ -269,8 +270,8 @@ async def _in_thread(call: Callable[[], T]) -> T:
 async def _in_asgiref(call: Callable[[], T]) -> T:
     """Call a function in a thread of asgiref.
 
-    The call is shielded, because asgiref drops the reason of a cancellation, and a triggerer
-    without it does not call `on_kill`.
+    The call is shielded from cancellation, because asgiref drops the reason of a cancellation, and
+    without that reason a triggerer does not call `on_kill`.
     """
     from asgiref.sync import sync_to_async
 

@@ -1,6 +1,8 @@
-"""Calls of other systems' Python interfaces, over the SDK: the import changes, the calls stay.
+"""The calls of other systems' Python interfaces, made with the SDK: a program changes its import,
+and keeps its calls.
 
-Each module covers one system. A feature that YARN lacks is refused by name, never ignored.
+Each module covers one system. A feature that YARN lacks is refused with its name, and never
+ignored.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ def refuse(call: str, hint: str = "leave it out", **arguments: object) -> None:
     """Refuse arguments that have no meaning here.
 
     Args:
-        call: The call, as its users write it.
+        call: The call, as the users of that system write it.
         hint: What to do instead.
-        arguments: The value of each such argument; empty ones were not given.
+        arguments: The value of each such argument; an empty value means that it was not given.
 
     Raises:
-        UsageError: One of them was given.
+        UsageError: One of these arguments was given.
     """
     given = [name for name, value in arguments.items() if value not in (None, False, "", 0, {}, [])]
     if given:
@@ -32,7 +34,8 @@ def refuse(call: str, hint: str = "leave it out", **arguments: object) -> None:
 def with_roles(
     job: Mapping[str, Any] | None, roles: Mapping[str, Mapping[str, Any]], **keys: Any
 ) -> dict[str, Any]:
-    """Return a job spec with roles and keys of a call, completed by the caller's `job`.
+    """Return a job spec with the roles and keys that a call states, completed with the caller's
+    `job`.
 
     Args:
         job: Keys of a job spec; those of `roles` complete the roles of the call.

@@ -1,7 +1,7 @@
-"""The code that tasks run and use for calls of other systems.
+"""Code that runs in tasks, for the calls of other systems.
 
-This file travels with each call (`sdk.callee`): it imports the standard library alone, and each
-function imports the packages of the image that it needs.
+This file is sent with each call (`sdk.callee`). It imports only the standard library; each function
+imports the packages of the image that it needs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def run_experiment(experiment_fn: Callable[[], Any]) -> None:
     """Train and evaluate the estimator of a tf-yarn experiment.
 
     Raises:
-        TypeError: It is not an `Experiment`.
+        TypeError: The result of `experiment_fn` is not an `Experiment`.
     """
     import tensorflow as tf
 
@@ -50,7 +50,7 @@ class compat:  # noqa: N801 - a module there
 
     @staticmethod
     def export_saved_model(model: Any, export_dir: str, is_chief: bool = False) -> None:
-        """Save a Keras model; tasks besides the chief save theirs on their local disk."""
+        """Save a Keras model; tasks other than the chief save their models on their local disks."""
         model.save(export_dir if is_chief else "worker_model", save_format="tf")
 
     @staticmethod
@@ -98,7 +98,7 @@ class TFNodeContext:
         return self.executor_id
 
     def absolute_path(self, path: str) -> str:
-        """Return a path with a scheme; a relative one is in the user's home, as in
+        """Return a path with a scheme; a relative path is in the user's home, as in
         TensorFlowOnSpark.
         """
         import getpass
@@ -123,7 +123,7 @@ class TFNodeContext:
         )
 
     def start_cluster_server(self, *_args: Any, **_options: Any) -> None:
-        """Refuse: it starts a server of TensorFlow 1.
+        """Refuse: this method starts a server of TensorFlow 1.
 
         Raises:
             NotImplementedError: Always.
@@ -145,7 +145,7 @@ def call_with_context(
         main_fun: The function.
         tf_args: Its first argument.
         roles: The roles with the number of their tasks, in the order of the executors' numbers.
-        default_fs: The cluster's file system, "" if unknown.
+        default_fs: The cluster's file system; "" if unknown.
     """
     role, index = os.environ["TFJOB_ROLE"], int(os.environ["TFJOB_INDEX"])
     names = [name for name, _count in roles]
@@ -169,7 +169,9 @@ def call_with_context(
 def call_in_parallel(
     map_fn: Callable[[Any, TFNodeContext], Any], tf_args: Any, tasks: int, default_fs: str
 ) -> None:
-    """Call a function of `TFParallel.run` in its task, which knows nothing of the others."""
+    """Call a function of `TFParallel.run` in its task, which knows nothing about the other
+    tasks.
+    """
     context = TFNodeContext(
         executor_id=int(os.environ["TFJOB_INDEX"]),
         job_name="",

@@ -1,7 +1,8 @@
 """`TrainingClient` of Kubeflow's training SDK 1.x: `from submit_tf_job.compat.kubeflow import
 TrainingClient`.
 
-A job that it returns has `metadata.name` and `status.conditions`, which is what programs read.
+A job that the client returns has `metadata.name` and `status.conditions`, because programs read
+these.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _ROLES = {"master": "chief"}
 
 @dataclass(frozen=True)
 class JobCondition:
-    """A condition of a job, as Kubernetes has them.
+    """A condition of a job, in the form that Kubernetes has.
 
     Attributes:
         type: Created, Running, Succeeded or Failed.
-        status: "True", or "False" for one that no longer holds.
+        status: "True", or "False" for a condition that no longer holds.
         reason: The job's state.
         message: The verdict's reason.
-        last_transition_time: When it was read.
+        last_transition_time: When the condition was read.
     """
 
     type: str
@@ -129,11 +130,11 @@ class TrainingClient:
             job: A TFJob: a mapping, or an object of Kubeflow's client.
             name: The job's name, needed with `train_func`.
             train_func: The function.
-            parameters: Its argument.
-            base_image: Its image.
+            parameters: The function's argument.
+            base_image: The image of the tasks.
             num_workers: Number of workers (`num_worker_replicas` of older versions).
             resources_per_worker: `cpu`, `memory` and `nvidia.com/gpu` of a worker.
-            env_vars: Variables of all tasks.
+            env_vars: Environment variables of all tasks.
 
         Raises:
             ValueError: The arguments do not fit together.
@@ -183,7 +184,7 @@ class TrainingClient:
         """Return a job with its conditions.
 
         Args:
-            name: Its name.
+            name: The job's name.
             timeout: Not used: the settings have `timeouts`.
 
         Raises:
@@ -214,7 +215,8 @@ class TrainingClient:
         job: TrainingJob | None = None,
         timeout: float = 120,
     ) -> list[JobCondition]:
-        """Return the conditions of a job, given by its name or as `get_job` returned it.
+        """Return the conditions of a job, which is given by its name or as an object that `get_job`
+        returned.
 
         Raises:
             ValueError: Neither was given.
@@ -231,7 +233,7 @@ class TrainingClient:
         return self._condition_holds("Created", *args, **kwargs)
 
     def is_job_running(self, *args: Any, **kwargs: Any) -> bool:
-        """Return whether it runs."""
+        """Return whether the job runs."""
         return self._condition_holds("Running", *args, **kwargs)
 
     def is_job_restarting(self, *args: Any, **kwargs: Any) -> bool:
@@ -239,11 +241,11 @@ class TrainingClient:
         return self._condition_holds("Restarting", *args, **kwargs)
 
     def is_job_succeeded(self, *args: Any, **kwargs: Any) -> bool:
-        """Return whether it succeeded."""
+        """Return whether the job succeeded."""
         return self._condition_holds("Succeeded", *args, **kwargs)
 
     def is_job_failed(self, *args: Any, **kwargs: Any) -> bool:
-        """Return whether it failed or was stopped."""
+        """Return whether the job failed or was stopped."""
         return self._condition_holds("Failed", *args, **kwargs)
 
     def wait_for_job_conditions(
@@ -257,10 +259,10 @@ class TrainingClient:
         callback: Callable[[TrainingJob], Any] | None = None,
         timeout: float = 120,
     ) -> TrainingJob:
-        """Wait until one of the conditions holds, and return the job.
+        """Wait until one of the given conditions is true, and return the job.
 
         Args:
-            name: Its name.
+            name: The job's name.
             expected_conditions: The conditions.
             wait_timeout: Seconds to wait.
             polling_interval: Not used: the settings have `poll`.
@@ -269,7 +271,7 @@ class TrainingClient:
         Raises:
             ValueError: There is no such condition.
             TimeoutError: `wait_timeout` passed.
-            RuntimeError: The job ended otherwise, or cannot be read.
+            RuntimeError: The job ended without any of these conditions, or cannot be read.
         """
         self._check_arguments(namespace, job_kind)
         if unknown := set(expected_conditions) - _CONDITIONS:
@@ -331,7 +333,8 @@ class TrainingClient:
         follow: bool = False,
         timeout: float = 120,
     ) -> tuple[dict[str, str], dict[str, list[str]]]:
-        """Return the output of the tasks by their name; and no events, as version 1.9 does.
+        """Return the output of the tasks, by the tasks' names; no events are returned, as in
+        version 1.9.
 
         Args:
             name: The job's name.
@@ -358,7 +361,7 @@ class TrainingClient:
         return {task: "".join(lines) for task, lines in found.items()}, {}
 
     def update_job(self, *_args: Any, **_options: Any) -> None:
-        """Refuse: a YARN service keeps its spec.
+        """Refuse: the spec of a YARN service cannot be changed.
 
         Raises:
             UsageError: Always.
@@ -375,7 +378,7 @@ class TrainingClient:
         job_kind: str | None = None,
         delete_options: object = None,
     ) -> None:
-        """Delete a job, also while it runs.
+        """Delete a job, even while it runs.
 
         Raises:
             RuntimeError: There is no such job, or it cannot be deleted.
@@ -404,7 +407,9 @@ class TrainingClient:
 
 @contextlib.contextmanager
 def _as_kubeflow(what: str, name: str) -> Iterator[None]:
-    """Raise RuntimeError and TimeoutError, which programs of Kubeflow's client catch."""
+    """Convert errors to RuntimeError and TimeoutError, which programs for Kubeflow's client
+    catch.
+    """
     try:
         yield
     except DeadlinePassed as error:
@@ -427,8 +432,8 @@ def _role_resources(stated: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _job_mapping(job: object) -> Mapping[str, Any]:
-    """Return a job as plain JSON values; an object of a Kubernetes client has the names of its
-    fields in JSON.
+    """Return a job as plain JSON values; for an object of a Kubernetes client, with the names that
+    its fields have in JSON.
     """
     plain = _plain_values(job)
     if not isinstance(plain, Mapping):

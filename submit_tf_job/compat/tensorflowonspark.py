@@ -58,17 +58,16 @@ class TFCluster:
         """Start a job whose tasks call `map_fun(tf_args, ctx)`, and return at once.
 
         Args:
-            sc: Anything; there is no Spark context.
+            sc: Any value; there is no Spark context.
             map_fun: The function.
-            tf_args: Its first argument.
+            tf_args: The first argument of the function.
             num_executors: Number of tasks, of all roles.
-            num_ps: How many of them are parameter servers.
+            num_ps: How many of the tasks are parameter servers.
             input_mode: `InputMode.TENSORFLOW`.
-            log_dir: Not used: it is TensorBoard's.
-            master_node: `chief` or `master`, where the first task has that role; both are chief
-                here.
+            log_dir: Not used: only TensorBoard needs it.
+            master_node: `chief` or `master`, if the first task has that role; both become chief.
             reservation_timeout: Seconds that the tasks wait for one another (`start_timeout`).
-            eval_node: Whether one of them is the evaluator.
+            eval_node: Whether one of the tasks is the evaluator.
             job: Keys of a job spec, such as `{"image": …, "roles": {"worker": {"memory": "8Gi"}}}`.
             client: The client; default: one with the settings.
 
@@ -146,7 +145,7 @@ class TFCluster:
 
 
 class TFParallel:
-    """Calls a function in tasks that know nothing of one another."""
+    """Calls a function in tasks that know nothing about one another."""
 
     @staticmethod
     def run(
@@ -159,12 +158,13 @@ class TFParallel:
         job: Mapping[str, Any] | None = None,
         client: Client | None = None,
     ) -> None:
-        """Call `map_fn(tf_args, ctx)` in every task, and wait for the end of all.
+        """Call `map_fn(tf_args, ctx)` in every task, and wait until all tasks have ended.
 
         Args:
-            sc: Anything; there is no Spark context.
-            map_fn: The function; `ctx.worker_num` is its task's number, of `ctx.num_workers`.
-            tf_args: Its first argument.
+            sc: Any value; there is no Spark context.
+            map_fn: The function; `ctx.worker_num` is the number of its task, and `ctx.num_workers`
+                the number of tasks.
+            tf_args: The first argument of the function.
             num_executors: Number of tasks.
             use_barrier: Not used: the tasks begin together.
             job: Keys of a job spec, such as `{"image": …, "roles": {"worker": {"memory": "8Gi"}}}`.

@@ -38,11 +38,11 @@ class TaskSpec:
         memory: Memory of a task in MiB, or a text such as "2 GiB".
         vcores: Cores of a task.
         instances: Number of tasks.
-        nb_proc_per_worker: Only 1.
-        label: The label of its nodes.
+        nb_proc_per_worker: Only 1 is allowed.
+        label: The label of the nodes on which the role's tasks run.
         tb_termination_timeout_seconds: Not allowed: TensorBoard ends with the job.
-        tb_model_dir: Directory that TensorBoard shows.
-        tb_extra_args: Its further arguments.
+        tb_model_dir: The directory that TensorBoard shows.
+        tb_extra_args: Further arguments of TensorBoard.
     """
 
     memory: int | str
@@ -81,10 +81,11 @@ def run_on_yarn(
         experiment_fn: Called in every task; returns an `Experiment`.
         task_specs: Resources of the roles chief, worker, ps, evaluator and tensorboard.
         pyenv_zip_path: An archive with the tasks' Python packages (`python` of the job spec).
-        files: Local files by the name that the tasks find them under.
+        files: Local files, by the name that each file has in the tasks.
         env: Variables of all tasks.
         queue: The queue.
-        file_systems: Other file systems that tasks use; without Kerberos nothing is needed for it.
+        file_systems: Other file systems that tasks use; without Kerberos, nothing needs to be done
+            for them.
         name: The job's name; characters that YARN's services refuse become hyphens.
         job: Further keys of a job spec, such as `{"image": …}`.
         client: The client; default: one with the settings.
@@ -127,7 +128,7 @@ def run_on_yarn(
 
 
 def _check_file_systems(addresses: Sequence[str], client: Client) -> None:
-    """Refuse file systems for which a job with Kerberos has no token."""
+    """Refuse file systems for which a job on a cluster with Kerberos gets no token."""
     own = client.default_fs.rstrip("/")
     others = [address for address in addresses if address.rstrip("/") != own]
     if others and client.settings.auth in ("kerberos", "delegation-token"):

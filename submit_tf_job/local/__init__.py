@@ -1,5 +1,5 @@
-"""Run a job on this machine without a cluster: the service that would be posted, one process or
-container per task.
+"""Run a job on this machine without a cluster: from the service that would be posted, with one
+process or container for each task.
 """
 
 from submit_tf_job.local.local_run import LocalRun, Outcome, run_local

@@ -45,10 +45,11 @@ class Outcome:
     """The result of a local run.
 
     Attributes:
-        status: The last status, with the verdict as on YARN.
+        status: The last status, with the same verdict as on YARN.
         statuses: Task → exit status of its last attempt.
         directory: Directory of working directories and logs; None if it was removed.
-        cause: Why the job failed; None if it did not, or nothing explains more than the verdict.
+        cause: Why the job failed; None if it did not fail, or if nothing explains more than the
+            verdict.
     """
 
     status: JobStatus
@@ -59,14 +60,14 @@ class Outcome:
 
 @dataclass
 class _FollowedFile:
-    """Reader of a log file that is being written."""
+    """Reads a log file while it is written."""
 
     path: Path
     at: int = 0
     rest: bytes = b""
 
     def lines(self, *, last: bool = False) -> Iterator[str]:
-        """Yield the new complete lines, and with `last` the incomplete one, too."""
+        """Yield the new complete lines; with `last`, also an incomplete last line."""
         with self.path.open("rb") as file:
             file.seek(self.at)
             data = file.read()
@@ -87,7 +88,7 @@ def _end_of(path: Path) -> str:
 
 @dataclass
 class LocalRun:
-    """One run of a plan; `run_local` says what its fields are."""
+    """One run of a plan; `run_local` describes its fields."""
 
     planned: Plan
     root: Path
@@ -169,8 +170,8 @@ class LocalRun:
                 raise error
 
     def _may_restart(self, task: LocalTask) -> bool:
-        """Return whether YARN would start the task again, by its role's restart policy and number
-        of attempts.
+        """Return whether YARN would start the task again, given its role's restart policy and the
+        number of its attempts.
         """
         role = self.planned.job.roles[task.component.name]
         if self.planned.job.retries and role.kind is not RoleKind.SIDECAR:
@@ -200,8 +201,9 @@ class LocalRun:
         return replace(seen, app=None, recorded_verdict=seen.verdict)
 
     def _app_report(self) -> AppReport:
-        """Return the report that the ResourceManager would send: the deciding task's exit status
-        decides the application's final status, or the witness's, which follows the report.
+        """Return the report that the ResourceManager would send. The application's final status
+        follows from the exit status of the deciding task, or, if the job has a witness, from the
+        exit status of the witness, which depends on the report.
         """
         report = self._job_report()
         state, final = AppState.FINISHED, FinalStatus.SUCCEEDED
@@ -220,8 +222,8 @@ class LocalRun:
         return self._last
 
     def why_failed(self, status: JobStatus) -> Cause | None:
-        """Return why the job failed, by its report and the outputs of the task that failed first,
-        as on a cluster; None if it has not failed.
+        """Return why the job failed, according to its report and the outputs of the task that
+        failed first, as on a cluster; None if the job has not failed.
         """
         if status.state is not JobState.FAILED:
             return None
@@ -235,8 +237,8 @@ class LocalRun:
         return conclude(clues)
 
     def _let_others_end(self) -> None:
-        """Wait for the other tasks to end, for as long as YARN would; the deciding task's bootstrap
-        has told them to.
+        """Wait until the other tasks have ended, for as long as YARN would wait; the deciding
+        task's bootstrap has told them to end.
         """
         for _ in waiting.LOCAL_TASKS_HAVE_ENDED.attempts():
             self._forward_lines()
@@ -270,24 +272,24 @@ def run_local(
     lists: Mapping[str, bytes] = MappingProxyType({}),
     runner: Containers | None = None,
 ) -> Outcome:
-    """Run a job on this machine, one process or container per task, with the bootstrap, TF_CONFIG,
-    verdict and exit statuses of a cluster.
+    """Run a job on this machine, with one process or container for each task, and with the
+    bootstrap, TF_CONFIG, verdict and exit statuses of a cluster.
 
-    For processes images, memory limits, mounts and queues have no effect, and programs are found in
-    `PATH`.
+    If the tasks are processes, then images, memory limits, mounts and queues have no effect, and
+    programs are found in `PATH`.
 
     Args:
         job: The job.
-        user: The user in host names.
+        user: The user whose name is in the host names.
         environ: The caller's environment; tasks inherit `PATH` and a few more.
         port_range: Ports for the tasks.
         timeout_s: Seconds after which the tasks are ended; None for no limit.
         keep: Keep working directories and logs.
         on_line: Called with each line: task, file, text.
         on_status: Called with each status, about ten times a second.
-        then: Called at the end, before anything is removed.
+        then: Called at the end of the run, before anything is removed.
         lists: Name of each sharded input → its list, as `operations.submit_checks` made it.
-        runner: Makes tasks of Docker; None for processes.
+        runner: Makes tasks that are Docker containers; None for processes.
 
     Raises:
         JobSpecError: The job cannot be planned.

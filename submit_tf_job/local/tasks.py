@@ -1,6 +1,6 @@
-"""Run the tasks of a local run as a NodeManager does, as processes or as Docker containers on a
-network of their own: staged files and unpacked archives, each once and read-only; a task with its
-directory, launch script and environment.
+"""Run the tasks of a local run in the way a NodeManager does, as processes, or as Docker containers
+on a network of their own. Staged files and unpacked archives exist once and are read-only; each
+task has its own directory, launch script and environment.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class LocalCache:
 
     Args:
         root: The directory for them; created if needed.
-        contents: Contents by URI.
+        contents: The contents of the files, by URI.
     """
 
     def __init__(self, root: Path, contents: Mapping[str, Content]) -> None:
@@ -106,11 +106,11 @@ class LocalTask:
     """A task on this machine; each start is a new attempt, in a separate directory.
 
     Attributes:
-        name: Its name, such as `worker-0`.
-        component: Its component of the service.
-        root: Parent of its directories.
+        name: The task's name, such as `worker-0`.
+        component: The task's component of the service.
+        root: The parent of the task's directories.
         cache: The staged files.
-        host: Its host name.
+        host: The task's host name.
     """
 
     name: str
@@ -143,7 +143,7 @@ class LocalTask:
 
         Args:
             container: The attempt's container id.
-            environ: The environment that it inherits.
+            environ: The environment that the attempt inherits.
         """
         self.attempt += 1
         self.directory.mkdir(parents=True)
@@ -180,7 +180,7 @@ class LocalTask:
         self, script: Path, own: Mapping[str, str], environ: Mapping[str, str]
     ) -> tuple[list[str], Mapping[str, str]]:
         """Return the command and its environment: `own` are the variables that a NodeManager sets,
-        `environ` the inherited ones.
+        `environ` are inherited variables.
         """
         return ["bash", str(script)], {**environ, **own}
 
@@ -202,8 +202,8 @@ class LocalTask:
             )
 
     def _launch_script(self) -> str:
-        """Return the launch script as a NodeManager writes it: exports in double quotes, then the
-        command (ContainerLaunch).
+        """Return the launch script in the form that a NodeManager writes: exports in double quotes,
+        then the command (ContainerLaunch).
         """
         lines = ["#!/bin/bash", "set -e"]
         for name, value in self.env.items():
@@ -212,7 +212,7 @@ class LocalTask:
         return "\n".join([*lines, f"exec /bin/bash -c {command}", ""])
 
     def _with_tokens_replaced(self, value: str) -> str:
-        """Replace the tokens that the ApplicationMaster replaces."""
+        """Replace the tokens that the ApplicationMaster would replace."""
         index = self.name.rpartition("-")[2]
         return value.replace("${COMPONENT_INSTANCE_NAME}", self.name).replace(
             "${COMPONENT_ID}", index
@@ -220,12 +220,14 @@ class LocalTask:
 
     @property
     def start_error(self) -> SubmitTFJobError | None:
-        """The error of a start that failed after `start` returned, else None."""
+        """The error if a start failed after `start` had returned, else None."""
         return None
 
     @property
     def status(self) -> int | None:
-        """Exit status of the current attempt as YARN shows it; None while it runs."""
+        """Exit status of the current attempt, in the form that YARN shows; None while the attempt
+        runs.
+        """
         if self.process is None:
             return None
         code = self.process.poll()
@@ -267,7 +269,7 @@ class Processes:
     network = "host"
 
     def site(self, user: str, port_range: tuple[int, int], staging: str) -> Site:
-        """Return the site that a job is planned for."""
+        """Return the site for which a job is planned."""
         return Site(
             user,
             # RFC 6761: names below it are this machine (`container.names.look_up`)
@@ -305,8 +307,8 @@ class Containers:
     Args:
         docker: The engine.
         job: The job.
-        domain: Domain of the names; "" for `DOMAIN`.
-        on_progress: Called with a line before each step that takes long.
+        domain: Domain of the host names; "" for `DOMAIN`.
+        on_progress: Called with a line before each step that takes a long time.
     """
 
     docker: Docker
@@ -364,7 +366,7 @@ class Containers:
         return False
 
     def site(self, user: str, port_range: tuple[int, int], staging: str) -> Site:
-        """Return the site that a job is planned for."""
+        """Return the site for which a job is planned."""
         # without a resource of GPUs, which tasks then do not look for
         return Site(
             user,
@@ -391,7 +393,9 @@ class _ContainerTask(LocalTask):
 
     @property
     def _container_owner(self) -> tuple[int, int]:
-        """The user and group of the container: the caller's; `NOBODY` if the caller is root."""
+        """The user and group of the container: those of the caller, or `NOBODY` if the caller is
+        root.
+        """
         if os.geteuid() == 0:
             return NOBODY, NOBODY
         return os.geteuid(), os.getegid()
@@ -407,8 +411,9 @@ class _ContainerTask(LocalTask):
         own: Mapping[str, str],
         environ: Mapping[str, str],  # noqa: ARG002 - a container inherits nothing
     ) -> tuple[list[str], Mapping[str, str]]:
-        """Create the container with the options of container-executor; return the command that
-        starts and attaches it, which has the container's output and status.
+        """Create the container with the options of container-executor. Return the command that
+        starts the container and attaches to it; the command has the container's output and exit
+        status.
         """
         if os.geteuid() == 0:
             self._change_owner()
@@ -481,7 +486,7 @@ class _ContainerTask(LocalTask):
             self.containers.docker.call("kill", "--signal", "TERM", self.container)
 
     def _kill_task(self) -> None:
-        """Kill the container if it still runs; `Containers` removes all at the end."""
+        """Kill the container if it still runs; `Containers` removes all containers at the end."""
         if self.process is not None and self.process.poll() is None:
             self.containers.docker.call("kill", self.container)
 

@@ -1,5 +1,5 @@
-"""Make a job spec of a call of a Python function: its name after the user's script and function,
-the user's own code pickled by value, installed packages by name.
+"""Make a job spec for a call of a Python function. The job's name is made from the names of the
+user's script and function; the user's own code is pickled by value, and installed packages by name.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ def call_spec(
     job: Mapping[str, Any],
     directory: Path,
 ) -> dict[str, Any]:
-    """Return the job spec of a call, and write its files into a directory.
+    """Return the job spec for a call, and write the files that it needs into a directory.
 
     Args:
         function: The function, which every task calls.
-        args: Its arguments.
-        kwargs: Its named arguments.
+        args: The function's positional arguments.
+        kwargs: The function's named arguments.
         job: A job spec without `command`.
         directory: The directory.
 
     Raises:
-        UsageError: The function is not a plain one or cannot be pickled, or `job` has a command, or
-            `files` that is not a list.
+        UsageError: The function is not a plain function or cannot be pickled; or `job` has a
+            command, or has `files` that is not a list.
     """
     if "command" in job:
         raise UsageError(
@@ -96,8 +96,8 @@ def call_name(function: Callable[..., Any], user: str) -> str:
     """Return the name of the next call's job, such as `train-3f2a`, and `train-3f2a-2` for the
     second call of the function in this process.
 
-    The same script gives the same names when it is started again, so that its jobs are found. Two
-    scripts, or two users, do not share a name.
+    When the same script is started again, it gives the same names, so its jobs are found. Different
+    scripts and different users get different names.
     """
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
@@ -132,10 +132,10 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 
 def cloudpickle() -> Any:
-    """Return cloudpickle as one module, which travels with a call.
+    """Return cloudpickle as a single module, which is sent with a call.
 
     Raises:
-        SettingsError: It is not installed.
+        SettingsError: cloudpickle is not installed.
     """
     try:
         return importlib.import_module("cloudpickle.cloudpickle")
@@ -153,7 +153,8 @@ def pickled_call(
 
     Raises:
         SettingsError: cloudpickle is not installed.
-        UsageError: An object that it uses cannot be pickled; the message names the variable.
+        UsageError: An object that the function uses cannot be pickled; the message names the
+            variable.
     """
     pickler = cloudpickle()
     with _own_modules_by_value(pickler):
@@ -172,9 +173,9 @@ def pickled_call(
 
 
 def _pickle_value(pickler: Any, value: object) -> bytes:
-    """Pickle a value; code keeps the name of its file, so that tracebacks show its lines.
+    """Pickle a value. Code keeps the name of its file, so that tracebacks can show its lines.
 
-    cloudpickle 3.1.3 and later write `<dynamic-code>` in its place.
+    Without this, cloudpickle 3.1.3 and later replace the file's name by `<dynamic-code>`.
     """
     reduce_code = pickler.Pickler.dispatch_table[CodeType]
 
@@ -214,7 +215,9 @@ def _name_of_unpicklable(
 
 @contextmanager
 def _own_modules_by_value(pickler: Any) -> Iterator[None]:
-    """Pickle code of the user's own files by value: a container does not have these modules."""
+    """Pickle code in the user's own files by value, because a container does not have these
+    modules.
+    """
     with _one_at_a_time:
         before = pickler.list_registry_pickle_by_value()
         own = [module for module in _own_modules() if module.__name__ not in before]
@@ -231,8 +234,8 @@ def _own_modules_by_value(pickler: Any) -> Iterator[None]:
 def _own_modules() -> list[ModuleType]:
     """Return the imported modules that are not installed.
 
-    `multiprocessing` gives the script a second name in `sys.modules` (`__mp_main__`); the script
-    itself is pickled by value anyway.
+    `multiprocessing` puts the script into `sys.modules` under a second name (`__mp_main__`), which
+    is left out: the script itself is pickled by value anyway.
     """
     stdlib = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
     found: list[tuple[ModuleType, Path]] = []
@@ -252,8 +255,9 @@ def _own_modules() -> list[ModuleType]:
 
 
 def _files_of_distributions(paths: set[Path]) -> set[Path]:
-    """Return those files that a distribution has installed, as `pip install --target` does. The
-    sources of an editable project are in no RECORD, and stay their user's own.
+    """Return those of the files that belong to an installed distribution, also if `pip install
+    --target` installed it. The sources of an editable project are in no RECORD, so they count as
+    the user's own files.
     """
     found: set[Path] = set()
     for distribution in distributions() if paths else ():

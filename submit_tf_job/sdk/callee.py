@@ -1,11 +1,11 @@
 """Call a Python function in a container, and write its result or exception to the log directory.
 
-Standard library only, Python 3.7 and later: this file travels with the job of `submit_tf_job.run`,
-beside the pickled call and the module that reads it (cloudpickle as one file).
+Standard library only, Python 3.7 and later: this file is sent with the job of `submit_tf_job.run`,
+together with the pickled call and the module that reads it (cloudpickle as one file).
 
-The function's code arrives by value, without its modules. Processes that it starts
-(`multiprocessing`, `ProcessPoolExecutor`) find functions and classes by module and name: so modules
-of these names are made, in each process that begins with this file, too.
+The function's code arrives by value, without the modules that define it. But processes that the
+function starts (`multiprocessing`, `ProcessPoolExecutor`) look up functions and classes by module
+and name. So this file makes modules with these names, also in each process that is started from it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NOT_SENT = (
 
 
 def module_of(name: str, file: str) -> ModuleType:
-    """Load a module that travels with the call, under the name that pickles use."""
+    """Load a module that was sent with the call, under the name that the pickles use."""
     location = importlib.util.spec_from_file_location(name, os.path.join(HERE, file))
     assert location is not None
     assert location.loader is not None
@@ -59,8 +59,8 @@ def package_of(name: str) -> ModuleType:
 
 
 def compat() -> None:
-    """Load the functions of `submit_tf_job.compat` that tasks call. In an image without the
-    package, make its modules, so that the program's imports work.
+    """Load the functions of `submit_tf_job.compat` that tasks call. In an image without this
+    package, also make its modules, so that the program's imports work.
     """
     package = "submit_tf_job.compat"
     missing = importlib.util.find_spec("submit_tf_job") is None
@@ -74,7 +74,7 @@ def compat() -> None:
 
 
 def cloudpickle() -> ModuleType:
-    """Load the cloudpickle module that travels with the call."""
+    """Load the cloudpickle module that was sent with the call."""
     package = package_of("cloudpickle")
     module = module_of("cloudpickle.cloudpickle", PICKLE_FILE)
     package.__dict__.update(
@@ -110,7 +110,7 @@ def has_module(value: Any) -> bool:
 
 
 def parts_of(value: Any) -> Iterator[Any]:
-    """Yield the objects that a function, class or object sent by value refers to."""
+    """Yield the objects to which a function, class or object refers, if it was sent by value."""
     if isinstance(value, FunctionType):
         yield from value.__globals__.values()
         yield from value.__defaults__ or ()
@@ -140,8 +140,8 @@ def parts_of(value: Any) -> Iterator[Any]:
 
 
 def own_names(*values: Any) -> dict[str, dict[str, Any]]:
-    """Return module → name → object, for the functions, classes and objects sent by value that can
-    be reached from some objects.
+    """Return module → name → object, for the functions, classes and objects that were sent by value
+    and can be reached from the given objects.
     """
     found: dict[str, dict[str, Any]] = {"__main__": {}}
     queue, seen = list(values), set()
@@ -173,7 +173,9 @@ def can_import(name: str) -> bool:
 
 
 def make_modules(names: dict[str, dict[str, Any]], pickler: ModuleType) -> None:
-    """Create the modules of what was sent by value, if the task has none of that name."""
+    """Create the modules of functions and classes that were sent by value, if the task has no
+    module with that name.
+    """
     for name in sorted(names):
         if name == "__main__" or can_import(name):
             continue
@@ -190,7 +192,9 @@ def make_modules(names: dict[str, dict[str, Any]], pickler: ModuleType) -> None:
 
 
 def refusal_of(module: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` (PEP 562) of a module of which only some names were sent."""
+    """Return a `__getattr__` (PEP 562) for a module of which only some names were sent; it refuses
+    the other names.
+    """
 
     def refuse(name: str) -> Any:
         raise AttributeError(NOT_SENT % (module, name))
@@ -199,7 +203,9 @@ def refusal_of(module: str) -> Callable[[str], Any]:
 
 
 def make_main(names: dict[str, Any]) -> None:
-    """Create the `__main__` of the function; processes that it spawns begin with this file."""
+    """Create the `__main__` module of the function; processes that it spawns are started from this
+    file.
+    """
     main = ModuleType("__main__")
     main.__dict__.update(names, __name__="__main__", __file__=os.path.abspath(__file__))
     sys.modules["tfjob_callee"] = sys.modules["__main__"]  # it goes on
@@ -233,9 +239,10 @@ def returned(value: Any, pack: Callable[[Any], bytes]) -> tuple[str, bytes | Non
 def raised(error: BaseException, pack: Callable[[Any], bytes]) -> tuple[str, bytes | None, str]:
     """Return the record of an exception.
 
-    Pickle makes an exception by a call of its class with `args`, which fails for classes with other
-    parameters. So the second form has class, `args` and attributes separately, and the third form
-    has no attributes, which may not be picklable.
+    The record has the exception in the first of three forms that pickle can write and restore. For
+    the first form, pickle calls the exception's class with `args`, which fails for classes with
+    other parameters. So the second form has class, `args` and attributes separately. The attributes
+    may not be picklable, so the third form has none.
     """
     text = traceback.format_exc()
     for form in (error, (type(error), error.args, vars(error)), (type(error), error.args, {})):
@@ -283,7 +290,7 @@ def main() -> int:
 
 
 def names_for_spawned() -> dict[str, Any]:
-    """Return the names of `__main__` in a process that `multiprocessing` has spawned."""
+    """Return the names in `__main__`, if this is a process that `multiprocessing` has spawned."""
     pickler = cloudpickle()
     compat()
     names = own_names(*read_call())

@@ -99,13 +99,13 @@ class Client:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The connection, which `close` closes."""
+        """The connection to the cluster, which `close` closes."""
         made = connect(self.settings, secret=self._secret)
         weakref.finalize(self, made.client.close)
         return replace(made, own_jobs_only=self._own_jobs_only)
 
     def ended_by(self, over: threading.Event) -> Client:
-        """Return a client of the same connection whose calls another thread can end.
+        """Return a client that uses the same connection, and whose calls another thread can end.
 
         Args:
             over: Within a second after it is set, calls of the client and of its handles that wait
@@ -222,19 +222,20 @@ class Client:
         has_ended: Callable[[], bool] = lambda: False,
         dialect: str | None = None,
     ) -> Job:
-        """Read a job spec that another user has sent: it may use no files of this host, and the
-        time and memory to read it are bounded.
+        """Read a job spec that another user has sent. It may use no files of this host except those
+        that were sent with it, and the time and memory for reading it are limited.
 
         Args:
             content: The job spec, YAML or JSON, or a file of another system.
-            source: Its name in messages; ends in `.json` for JSON.
-            files: The directory of the files that were sent with it, and no others.
-            has_ended: Returns whether nothing waits for the job any more; called while it is read.
+            source: The name of the job spec in messages; it ends in `.json` for JSON.
+            files: The directory that contains only the files that were sent with the job spec.
+            has_ended: Returns whether the caller has left, so that nothing waits for the job;
+                called while the job spec is read.
             dialect: As for `load`.
 
         Raises:
             JobSpecError: Every problem at once, each with its line.
-            UsageError: It takes too long to read.
+            UsageError: The job spec takes too long to read.
         """
         return load_job(
             Path(source),
@@ -297,15 +298,17 @@ class Client:
         once: bool = False,
         dialect: str | None = None,
     ) -> JobHandle:
-        """Submit a job: the same call again finds its run while that lives, and else runs it again.
+        """Submit a job. While the job's run is alive, the same call finds it; after its end, the
+        same call runs the job again.
 
         Args:
             spec: As for `load`, or what `plan` has returned.
             overrides: As for `load`.
             name: Another name for the job.
-            submission_id: A scheduler's own id of this submission: a run of it that has ended is
-                reported, and it is never run again. By default a hash of the job and its files.
-            once: Do not run it again if this very job has ended already.
+            submission_id: An id that a scheduler has for this submission. If its run has ended, the
+                ended run is returned, and the submission is never run again. By default the id is a
+                hash of the job and its files.
+            once: Do not run the job again if exactly this job has ended already.
             dialect: As for `load`.
 
         Raises:
@@ -338,13 +341,14 @@ class Client:
         return JobHandle(self, done.ref, submission=done, planned=planned)
 
     def live(self, job: str) -> tuple[JobHandle, ...]:
-        """Return the handles of the live runs of the user's own job, the oldest first."""
+        """Return the handles of the live runs of a job of this user, the oldest first."""
         found = live_runs(self.cluster, job)
         return tuple(JobHandle(self, ref) for ref in found)
 
     def starting(self, job: str, within_s: float = 20.0) -> JobHandle | None:
-        """Wait for the first live run of the user's own job; return None if none appears in
-        `within_s`. YARN shows an application some seconds after it has stored the service.
+        """Wait for the first live run of a job of this user; return None if none appears within
+        `within_s` seconds. YARN shows an application only some seconds after it has stored the
+        service.
         """
         end = self.cluster.clock() + within_s
         while not (found := self.live(job)) and self.cluster.clock() <= end:
@@ -352,8 +356,8 @@ class Client:
         return found[0] if found else None
 
     def runs_of(self, planned: Plan) -> frozenset[str]:
-        """Return the names of the runs that a plan's submission may have had, with those by
-        `retries.memory`.
+        """Return the names of all runs that a plan's submission may have, including the runs that
+        `retries.memory` may start.
         """
         return runs_of(planned)
 
@@ -362,18 +366,20 @@ class Client:
         return planned.warnings
 
     def has_run(self, planned: Plan) -> bool:
-        """Return whether the run of a plan is known, alive or over; False where the cluster does
-        not tell.
+        """Return whether the run of a plan is known, alive or over; False if the cluster cannot
+        tell.
         """
         return has_run(self.cluster, planned)
 
     def other_job(self, planned: Plan) -> str | None:
-        """Return the name of another job that a plan's `submission_id` was used for, or None."""
+        """Return the name of another job for which a plan's `submission_id` was used before, or
+        None.
+        """
         return other_job_of_key(self.cluster, planned)
 
     def gpus(self, run: str) -> int | None:
-        """Return the GPUs of a run that waits or runs, 0 if it has ended; None if they are not
-        known before it runs.
+        """Return the GPUs of a run that waits or runs; 0 if the run has ended; None if their number
+        is not known before the run has containers.
         """
         return gpus_of_run(self.cluster, run)
 
@@ -394,17 +400,19 @@ class Client:
             )
 
     def hadoop_version(self, within_s: float | None = None) -> str:
-        """Return the Hadoop version of the cluster, "" if it does not tell.
+        """Return the Hadoop version of the cluster; "" if the cluster does not tell.
 
         Args:
-            within_s: How long a ResourceManager may take; default: `timeouts.failover`.
+            within_s: How many seconds a ResourceManager may take to answer; default:
+                `timeouts.failover`.
         """
         client = self.cluster.client
         deadline = None if within_s is None else client.deadline(within_s)
         return client.cluster_info(deadline=deadline).hadoop_version or ""
 
     def check(self, *only: str) -> tuple[Check, ...]:
-        """Return the findings of `submit_tf_job doctor`, of all checks or of some by their ids.
+        """Return the findings of `submit_tf_job doctor`: of all checks, or of the checks with the
+        given ids.
 
         Raises:
             AuthError: The cluster takes the client for another user than the settings name.
@@ -594,13 +602,15 @@ class Client:
 
 
 def _check_limit(limit: int | None) -> None:
-    """Refuse what is neither None nor a whole number of at least 1."""
+    """Refuse a value that is neither None nor a whole number of at least 1."""
     if limit is not None and not (isinstance(limit, int) and limit >= 1):
         raise UsageError(f"limit: expected a whole number of at least 1, found {limit!r}")
 
 
 def _check_list(name: str, value: Iterable[str]) -> None:
-    """Raise an error unless the value is a list; a text would be read letter by letter."""
+    """Raise an error unless the value is a list: a text would be treated as a list of its
+    letters.
+    """
     if isinstance(value, str) or not isinstance(value, Iterable):
         hint = f"write [{value!r}]" if isinstance(value, str) else ""
         raise UsageError(f"{name}: expected a list, found {value!r}", hint=hint)

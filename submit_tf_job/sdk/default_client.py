@@ -1,4 +1,6 @@
-"""Calls for a program with one cluster: a client with the settings that the commands would use."""
+"""Functions for programs that use one cluster: they call a client with the settings that the
+commands would use.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ R = TypeVar("R")
 
 
 def _of_default_client(method: Callable[Concatenate[Client, P], R]) -> Callable[P, R]:
-    """Return a function that calls a method of a client with the settings of the commands."""
+    """Return a function that calls a method of a client which has the settings of the commands."""
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

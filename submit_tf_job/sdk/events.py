@@ -37,8 +37,8 @@ class Status:
 
     Attributes:
         job: The observed status of the job, and the verdict.
-        root_cause: Why it failed; None if it did not, or if the call does not determine it (`wait`,
-            `result` and `why_failed` do).
+        root_cause: Why the job failed; None if it did not fail, or if the call does not determine
+            the cause (`wait`, `result` and `why_failed` do).
     """
 
     job: JobStatus
@@ -51,7 +51,7 @@ class Status:
 
     @property
     def run(self) -> str:
-        """The run's name, which is that of its YARN service."""
+        """The run's name, which is also the name of its YARN service."""
         return self.job.run
 
     @property
@@ -66,7 +66,7 @@ class Status:
 
     @property
     def reason(self) -> str:
-        """Why the job ended; "" before the end, or without a reason."""
+        """Why the job ended; "" before the end, or if there is no reason."""
         return self.job.verdict.reason
 
     @property
@@ -82,8 +82,8 @@ class Status:
 
     @property
     def tasks(self) -> tuple[TaskDetail, ...]:
-        """Its tasks with their nodes and containers, as far as this status has them; of
-        `JobHandle.describe`, all.
+        """The job's tasks with their nodes and containers, as far as this status contains them; a
+        status of `JobHandle.describe` contains all of them.
         """
         from submit_tf_job.operations.description import tasks_of
 
@@ -133,12 +133,12 @@ Event = Status | Trouble | PrintedLine | Waits | Notice | NextRun | Pause
 
 
 class EventLog:
-    """Returns the lines of a log for successive events: each state at once, progress every 30 s at
-    most, the program's output, why the job waits.
+    """Returns lines of a log for successive events: each state at once, progress at most every 30
+    s, the program's output, and why the job waits.
     """
 
     def __init__(self) -> None:
-        """Begin with a job of which nothing was logged."""
+        """Start with a job about which nothing was logged yet."""
         from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, EventLines
 
         self._lines = EventLines(progress_every_s=PROGRESS_EVERY_S, timed=False)

@@ -40,7 +40,9 @@ _HERE_MEMORY = "1Gi"  # of a task on this machine, where it bounds nothing
 
 
 class RemoteTraceback(Exception):
-    """The traceback of a task, as the cause of the exception that the task raised."""
+    """The traceback in a task; it is the cause of the exception that is raised here for the task's
+    exception.
+    """
 
     def __init__(self, task: str, text: str) -> None:
         super().__init__(f"\n\nin task {task}:\n{text.rstrip()}")
@@ -59,10 +61,12 @@ class Call(Generic[R]):
     _done: bool = field(default=False, repr=False)
 
     def result(self, timeout_s: float | None = None) -> R:
-        """Wait until the job is over and return the function's result in the deciding task.
+        """Wait until the job is over, and return the result that the function had in the deciding
+        task.
 
-        Meanwhile changes are printed to stderr, as by `submit_tf_job submit`; a notebook shows the
-        job. A job that has failed is kept, so that `status` and `logs` can be asked for it.
+        Meanwhile, changes of the job are printed to stderr, as by `submit_tf_job submit`; in a
+        notebook, the job is displayed. A job that has failed is kept, so that `status` and `logs`
+        can be asked for it.
 
         Args:
             timeout_s: Time limit in seconds; None for no limit. The job keeps running.
@@ -118,15 +122,17 @@ def result_of(handle: JobHandle, task: str) -> Any:
         task: The deciding task.
 
     Raises:
-        SubmitTFJobError: Its logs are not available.
+        SubmitTFJobError: The task's logs are not available.
     """
     return _unpickled_value(_result_in_logs(handle, task, needed=True), handle.name, task)
 
 
 def _result_in_logs(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
-    """Wait until a task's logs can be read, and return the result in them; None if there is none.
+    """Wait until a task's logs can be read, and return the result in them; None if they contain no
+    result.
 
-    A result that is not `needed` counts as absent once any other file of the task can be read.
+    If the result is not `needed`, it counts as absent as soon as any other file of the task can be
+    read.
     """
     cluster, were_read = handle.client.cluster, False
     for _ in waiting.LOGS_ARE_COLLECTED.attempts(cluster.clock, cluster.sleep):
@@ -146,7 +152,9 @@ def _result_in_logs(handle: JobHandle, task: str, *, needed: bool) -> bytes | No
 
 
 def _result_lines(handle: JobHandle, task: str) -> list[str] | None:
-    """Return the lines of a task's result, none if it has left none; None without its logs."""
+    """Return the lines of a task's result, none if the task has left no result; None if its logs
+    cannot be read.
+    """
     from submit_tf_job.logs.entries import NoSuchLog
 
     try:
@@ -158,7 +166,9 @@ def _result_lines(handle: JobHandle, task: str) -> list[str] | None:
 
 
 def _exception_of_task(packed: bytes, task: str) -> BaseException:
-    """Return the exception of a task; JobFailed with its text if it cannot be rebuilt here."""
+    """Return the exception of a task; if it cannot be rebuilt on this host, a JobFailed with its
+    text.
+    """
     kind, what, text = pickle.loads(packed)
     if kind == callee.REFUSED:
         return JobFailed(text)
@@ -179,13 +189,17 @@ def _exception_of_task(packed: bytes, task: str) -> BaseException:
 
 
 def _last_line(text: str) -> str:
-    """Return the line of a traceback that says what was raised; a group's stands behind a `|`."""
+    """Return the line of a traceback that tells which exception was raised; in the traceback of a
+    group, the line begins with `|`.
+    """
     lines = re.findall(r"^(?:  \| )?(\w[\w.<>]*(?:: .*)?)$", text, re.MULTILINE)
     return next(reversed(lines), "an exception")
 
 
 def _with_notes(error: BaseException, name: str, cause: Cause) -> BaseException:
-    """Add to a task's exception what `status` shows of the task, and where to look further."""
+    """Add notes to a task's exception: what `status` shows about the task, and where to find
+    more.
+    """
     hint = f"\nhint: {cause.hint}" if cause.hint else ""
     note = f"{name} failed: {cause.sentence}{hint}\nsubmit_tf_job status {name}, logs {name}"
     if sys.version_info >= (3, 11):
@@ -207,8 +221,8 @@ def _unpickled_value(packed: bytes | None, name: str, task: str) -> Any:
     """Return the value that a task returned.
 
     Raises:
-        JobFailed: It returned nothing.
-        SubmitTFJobError: It cannot be read on this host.
+        JobFailed: The task left no result.
+        SubmitTFJobError: The value cannot be unpickled on this host.
     """
     if packed is None:
         raise JobFailed(
@@ -243,8 +257,8 @@ def start(
     Args:
         function: The function; it and the objects that it uses are pickled by value, except those
             of installed packages.
-        args: Its arguments.
-        kwargs: Its named arguments.
+        args: The function's positional arguments.
+        kwargs: The function's named arguments.
         job: A job spec without `command`: `image`, `roles` and other keys; `name` and `strategy`
             have defaults.
         client: The client; default: one with the settings.
@@ -288,11 +302,11 @@ def start_as(
 def _completed_job(
     function: Callable[..., Any], client: Client, job: Mapping[str, Any], memory: str | None
 ) -> dict[str, Any]:
-    """Return the job spec of a call, with a name after the function, a role, and the memory of
-    tasks where it states none.
+    """Return the job spec for a call: the given keys, a name made from the function's name, a role,
+    and the memory of tasks if the job spec states none.
 
     Raises:
-        UsageError: It is not a mapping, or no memory is known.
+        UsageError: The job spec is not a mapping, or no memory is known.
     """
     if not isinstance(job, Mapping):
         raise UsageError(
@@ -316,17 +330,19 @@ def _completed_job(
 
 
 def _role_mappings(roles: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the roles that are mappings; what else stands there is refused with the job spec."""
+    """Yield the roles that are mappings; other values are refused later, with the whole job
+    spec.
+    """
     for name, role in roles.items() if isinstance(roles, Mapping) else ():
         if isinstance(role, Mapping):
             yield name, role
 
 
 def _submit_call(client: Client, spec: Mapping[str, Any], *, keep: bool) -> JobHandle:
-    """Submit a call, or find the same call if its job still runs.
+    """Submit a call; if the job of the same call still runs, return that job.
 
     Raises:
-        NameTaken: Another call of that name still runs.
+        NameTaken: The job of a different call with that name still runs.
     """
     if keep:
         return client.submit(spec)
@@ -411,16 +427,17 @@ def run(
     timeout_s: float | None = None,
     **kwargs: Any,
 ) -> R:
-    """Run a function as a job and return its result in the deciding task.
+    """Run a function as a job, and return the result that it has in the deciding task.
 
     Args:
         function: The function; every task calls it.
-        args: Its arguments.
+        args: The function's positional arguments.
         job: As for `start`.
         client: As for `start`.
-        local: Run it on this machine, one process for each task, without a cluster.
+        local: Run the function on this machine, with one process for each task, without a cluster.
         timeout_s: Time limit in seconds; None for no limit.
-        kwargs: Its named arguments; use `start` for one with the name of an option here.
+        kwargs: The function's named arguments. If one of them has the name of an option of `run`,
+            use `start`.
 
     Raises:
         BaseException: The first exception of the function, with the task's traceback as its cause.

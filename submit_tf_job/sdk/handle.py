@@ -42,7 +42,7 @@ class JobHandle:
     """A handle of one run of a job: reads its status and logs, waits for it, stops it.
 
     Attributes:
-        client: The client of its cluster.
+        client: The client of the run's cluster.
         ref: The run.
     """
 
@@ -63,7 +63,7 @@ class JobHandle:
 
     @property
     def run(self) -> str:
-        """The run's name, which is that of its YARN service."""
+        """The run's name, which is also the name of its YARN service."""
         return self.ref.run
 
     @property
@@ -81,11 +81,13 @@ class JobHandle:
         return self.submission is not None and self.submission.adopted
 
     def status(self) -> Status:
-        """Return its current status; UNKNOWN if nothing of the run is left."""
+        """Return the run's current status; UNKNOWN if no source knows the run any more."""
         return Status(status(self._connected_cluster, self.ref))
 
     def describe(self) -> Status:
-        """Return its current status with its tasks and the attempts of its ApplicationMaster."""
+        """Return the run's current status with its tasks, and with the attempts of its
+        ApplicationMaster.
+        """
         return Status(describe(self._connected_cluster, self.ref))
 
     def wait(
@@ -162,8 +164,8 @@ class JobHandle:
                 yield event
 
     def watch(self, timeout_s: float | None = None, *, lines: bool = False) -> Status:
-        """Wait until it is over, and show its status meanwhile: in a notebook as a live view below
-        the cell, elsewhere as a line for each change.
+        """Wait until the job is over, and meanwhile show its status: in a notebook as a live view
+        below the cell, elsewhere as a line for each change.
 
         An interrupt ends the watch; the job keeps running.
 
@@ -187,7 +189,7 @@ class JobHandle:
     def show(
         self, timeout_s: float | None, say: Callable[[str], None], *, output: bool = False
     ) -> Status:
-        """Wait until it is over, and print what `submit_tf_job submit` prints.
+        """Wait until the job is over, and print what `submit_tf_job submit` prints.
 
         Args:
             timeout_s: Time limit in seconds; None for no limit.
@@ -224,7 +226,9 @@ class JobHandle:
         until: Callable[[Status], bool] | None = None,
         **reading: Any,
     ) -> Iterator[Followed]:
-        """Yield the events of the job; this is the handle of the next run once that has come."""
+        """Yield the events of the job. When the next run has come, this object becomes the handle
+        of that run.
+        """
         for event in follow(
             self._connected_cluster,
             self.ref,
@@ -244,7 +248,7 @@ class JobHandle:
         return Status(end.status, end.cause)
 
     def result(self, timeout_s: float | None = None) -> Status:
-        """Wait until it is over and return its status, if it succeeded.
+        """Wait until the job is over and return its status, if the job succeeded.
 
         Args:
             timeout_s: Time limit in seconds; None for no limit.
@@ -252,7 +256,7 @@ class JobHandle:
         Raises:
             JobFailed: The job failed; the message is the first cause.
             JobStopped: The job was stopped or killed.
-            NoSuchJob: YARN has no record of its end.
+            NoSuchJob: YARN has no record of the job's end.
             DeadlinePassed: `timeout_s` passed; the job may still be running.
         """
         found = self.wait(timeout_s)
@@ -273,7 +277,7 @@ class JobHandle:
         am: bool = False,
         say: Callable[[str], None] = lambda _sentence: None,
     ) -> Lines:
-        """Read the output of its tasks, in order of time if lines have times.
+        """Read the output of the job's tasks, in order of time if the lines have timestamps.
 
         Args:
             task: A task (`worker-0`) or a role (`worker`); None for all.
@@ -308,8 +312,8 @@ class JobHandle:
         return Lines(reading)
 
     def usage(self) -> JobUse:
-        """Return what the job uses beside what it asked for, its curves, and what to ask for next
-        time.
+        """Return what the job uses compared with what it asked for, its curves, and what to ask for
+        next time.
 
         Raises:
             ClusterUnavailable: No ResourceManager answered.
@@ -320,14 +324,15 @@ class JobHandle:
         return usage_of(self._connected_cluster, self.ref)
 
     def stacks(self, task: str | None = None) -> JobStacks:
-        """Return where the Python processes of its running tasks stand, one that differs first.
+        """Return the stacks of the Python processes in the job's running tasks; a task whose stack
+        differs from the others comes first.
 
         Args:
             task: Only this task, such as `worker-1`; None for all.
 
         Raises:
             UsageError: No such task runs.
-            Refused: Its commands do not run, or Hadoop is older than 3.3.
+            Refused: The job's commands do not run, or Hadoop is older than 3.3.
             DeadlinePassed: The deciding task has not answered within a minute.
         """
         return take_stacks(self._connected_cluster, self.ref, task)
@@ -339,8 +344,8 @@ class JobHandle:
         return f"{rm}/cluster/app/{self.application_id}"
 
     def links(self) -> Links:
-        """Return what a browser can show of the job while it runs: its logs, and what tasks serve
-        (`ports` of the job spec).
+        """Return what a browser can show of the job while it runs: its logs, and the pages that
+        tasks serve (`ports` of the job spec).
         """
         return all_links(self._connected_cluster, self.ref)
 
@@ -348,7 +353,7 @@ class JobHandle:
         """Return why the job waits, the most important cause first; () if it does not wait.
 
         Args:
-            seen: Its status, if that was read just now.
+            seen: The run's status, if it was read just now.
         """
         job = (seen or self.status()).job
         return why_pending(self._connected_cluster, job) if is_waiting(job) else ()
@@ -357,12 +362,13 @@ class JobHandle:
         """Return the first cause of the job's failure; None if it did not fail.
 
         Args:
-            seen: Its last status, if that was read already.
+            seen: The run's last status, if it was read already.
         """
         return why_failed(self._connected_cluster, (seen or self.status()).job)
 
     def why(self) -> Why:
-        """Return why the job waits or failed, and what is new since a run of it succeeded.
+        """Return why the job waits or failed, and what has changed since the last run of it that
+        succeeded.
 
         Returns:
             `root_cause`, `pending`, and `since_success` with its `changes` (files, packages, keys,
@@ -377,14 +383,14 @@ class JobHandle:
         """Stop the job, and by default wait until it is over; do nothing if it is over.
 
         Args:
-            wait: Return only when YARN reports that it is over.
+            wait: Return only when YARN reports that the job is over.
             grace_s: Seconds for the tasks to save and end before YARN stops the job; None for
-                `stop_grace` of its spec, which applies only with `wait`.
+                `stop_grace` of the job's spec, which applies only with `wait`.
         """
         return Status(stop(self._connected_cluster, self.ref, wait=wait, grace_s=grace_s))
 
     def release(self) -> Status:
-        """End the hold of the container in which the job failed (`hold_on_failure`).
+        """End the hold of the container in which the job has failed (`hold_on_failure`).
 
         Raises:
             Refused: No container of the job is held.
@@ -396,8 +402,8 @@ class JobHandle:
 
         Args:
             role: The role.
-            count: Its new number of tasks.
-            wait: Return only when this number of its containers run.
+            count: The role's new number of tasks.
+            wait: Return only when this number of the role's containers run.
 
         Raises:
             UsageError: The role cannot be scaled, or not to that number.
@@ -406,7 +412,7 @@ class JobHandle:
         return scale(self._connected_cluster, self.application_id, role, count, wait=wait)
 
     def delete(self, *, force: bool = False) -> bool:
-        """Delete the run, with `force` also while it lives; return whether it existed."""
+        """Delete the run, with `force` even while it is alive; return whether it existed."""
         return bool(delete(self._connected_cluster, self.run, force=force))
 
 

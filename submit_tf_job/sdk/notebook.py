@@ -56,8 +56,8 @@ def notebook_view(cluster: Cluster, *, with_lines: bool) -> JobView:
 
 
 def _escaped_lines(lines: list[str], curve: str = "") -> dict[str, str]:
-    """Return lines for a notebook, escaped, because logs and servers may contain HTML, and a curve
-    below them.
+    """Return lines, and a curve below them, for a notebook. The lines are escaped, because logs and
+    messages of servers may contain HTML.
     """
     text = "\n".join(clean(line) for line in lines)
     block = f'<pre style="{_STYLE}">{html.escape(text)}</pre>{curve}'
