@@ -1,4 +1,5 @@
-"""The command line: parse arguments, call one operation, print, return the exit status.
+"""The command line: parse the arguments, call one operation, print the result, and return the exit
+status.
 
 Only the module of the requested command is imported, so that the dependencies of other commands do
 not delay it.
@@ -21,7 +22,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status.
 
     Args:
-        argv: The arguments; None for those of this process, which then ends with the command.
+        argv: The arguments. None means the arguments of this process; then the process ends with
+            the command.
     """
     try:
         status = _run_arguments(argv)
@@ -33,8 +35,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _end_process(status: int) -> None:
-    """End the process without Python's cleanup, which would abort it while a call to HDFS is
-    pending.
+    """End the process without Python's cleanup, which would abort the process while a call to HDFS
+    is still running.
 
     If an interrupt came while Python executed a string (dataclasses do so during an import),
     `python -m` ends by SIGINT instead of with the given status, although the interrupt was caught
@@ -103,7 +105,9 @@ def add(app: typer.Typer, name: str) -> None:
 
 
 def _wanted_command(arguments: list[str]) -> str:
-    """Return the name of the command; for a completion, that of the completed command line."""
+    """Return the name of the command; for a shell completion, the name of the command in the line
+    that is completed.
+    """
     from submit_tf_job.settings import process_environment
 
     environment = process_environment()

@@ -1,5 +1,5 @@
-"""The commands: which module has each, and its line of the help; the build makes the manual page of
-them.
+"""The commands: the module of each command, and its line in the help. The build makes the manual
+page from these tables.
 """
 
 from __future__ import annotations

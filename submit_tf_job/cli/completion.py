@@ -1,4 +1,4 @@
-"""Completion: the values of an argument or option that a shell offers."""
+"""Completion: the values that a shell offers for an argument or option."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _JOBS = 200
 
 @dataclass(frozen=True)
 class _CommandLine:
-    """The words before the value that is being completed.
+    """The words that come before the value that is being completed.
 
     Attributes:
         params: The options and arguments, by name.

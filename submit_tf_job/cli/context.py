@@ -1,5 +1,5 @@
-"""The parts that all commands share: options, help in plain text, and errors (the parser's, too) as
-messages and exit statuses.
+"""The parts that all commands share: options, help in plain text, and the conversion of errors
+(including those of the parser) to messages and exit statuses.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _OF_RUN = frozenset(
 
 
 def requested_output(arguments: Sequence[str]) -> str:
-    """Return the --output value of arguments that could not be parsed: json or text."""
+    """Return the value of --output in arguments that could not be parsed: json or text."""
     text = "\n".join(takewhile(lambda word: word != "--", arguments))
     found = re.search(r"^(-[a-z]*o=?|--output[=\n])\n?json$", text, re.MULTILINE)
     return "json" if found else "text"
 
 
 def from_parser(error: Any, arguments: Sequence[str] = ()) -> UsageError:
-    """Return a parser's error as a UsageError, with the command's usage in its hint.
+    """Return an error of the parser as a UsageError whose hint contains the usage of the command.
 
     Args:
         error: A `ParserError`.
@@ -76,8 +76,8 @@ def from_parser(error: Any, arguments: Sequence[str] = ()) -> UsageError:
 
 
 def _as_override(context: Any, option: str, arguments: Sequence[str]) -> str:
-    """Return a hint where a key of a job spec was given as an option: how `--set` sets it; "" for
-    any other option.
+    """If a key of a job spec was given as an option, return a hint how `--set` sets it; "" for any
+    other option.
     """
     if not any(parameter.name == "overrides" for parameter in context.command.params):
         return ""

@@ -1,5 +1,5 @@
-"""The parts that the commands share which read, submit or follow a job: options, reading the job
-spec, the job's events, its exit status.
+"""The parts that are shared by commands which read, submit or follow a job: options, reading the
+job spec, printing the job's events, and its exit status.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def read_job(
     Args:
         spec: The file, or "-".
         settings: The settings.
-        overrides: What `--set` gave.
-        name: What `--name` gave.
+        overrides: The values of `--set`.
+        name: The value of `--name`.
         say: Called with each remark about a file of another format.
-        dialect: What `--from` gave.
+        dialect: The value of `--from`.
     """
     from submit_tf_job.operations.submit import load_job
 
@@ -111,14 +111,14 @@ def print_events(
 ) -> int:
     """Print a line for each event of a job and for its end, and return the exit status.
 
-    On an interrupt (Ctrl-C) it prints that the job continues.
+    On an interrupt (Ctrl-C), this function prints that the job continues.
 
     Args:
         context: The command's output.
         name: The job.
-        events: Those of `operations.follow`.
+        events: The events that `operations.follow` yields.
         sleep: Waits for a number of seconds.
-        progress_every_s: Least time between two lines that differ in progress only.
+        progress_every_s: Shortest time in seconds between two lines that differ only in progress.
 
     Raises:
         DeadlinePassed: The time to follow has passed; the message states that the job continues.

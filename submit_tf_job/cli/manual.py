@@ -54,8 +54,8 @@ def help_(
 
 
 def readable(page: str, topic: str = "") -> str:
-    """Return a page for a terminal: links name the command that shows their target; images, and
-    links to maintainers' pages, are left out.
+    """Return a page in a form for a terminal: a link names the command that shows its target;
+    images, and links to pages for maintainers, are left out.
     """
     page = re.sub(r"!\[[^\]]*\]\([^)]*\)\n*", "", page)
     page = re.sub(r"^<!-- .* -->\n", "", page, flags=re.MULTILINE)

@@ -127,7 +127,7 @@ def selection(
     since: str | None,
     limit: int | None,
 ) -> JobSelection:
-    """Build the selection from the options.
+    """Build the selection of jobs from the options.
 
     Raises:
         UsageError: The options contradict each other, or a state does not exist.
@@ -279,8 +279,8 @@ def _cut_to_height(lines: Iterator[str], height: int) -> Iterator[str]:
 
 @contextmanager
 def _live_display() -> Iterator[Callable[[Callable[[int, int], Iterator[str]]], None]]:
-    """Yield a function that shows a picture; the terminal is redrawn every second. A picture is a
-    function that returns lines for a width and a height.
+    """Yield a function that shows a picture on the terminal, which is redrawn every second. A
+    picture is a function that returns lines for a given width and height.
     """
     from rich.console import Console
     from rich.live import Live

@@ -1,4 +1,4 @@
-"""The pages of the documentation, which the package contains."""
+"""The pages of the documentation that are inside the package."""
 
 from __future__ import annotations
 

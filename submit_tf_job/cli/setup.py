@@ -208,7 +208,9 @@ def check(
 
 
 def _check_all(context: Context, settings: Settings, job: Job, python: str | None) -> int:
-    """Check each image of a job once, with the interpreter of its first role."""
+    """Check each image of a job once, with the interpreter of the first role that uses the
+    image.
+    """
     from submit_tf_job.doctor.images import check_image
 
     interpreters = {

@@ -102,7 +102,7 @@ def render(
 
 
 def _task_lines(shown: TaskPreview) -> Iterator[str]:
-    """Yield the environment as assignments for a shell."""
+    """Yield the environment as lines in which a shell would assign the variables."""
     for note in shown.notes:
         yield f"# {note}"
     for name, value in sorted(shown.environment.items()):

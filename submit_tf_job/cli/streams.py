@@ -1,5 +1,5 @@
-"""The process's stdout and stderr: a result must be written, a message need not be; the colours of
-a terminal.
+"""The process's stdout and stderr (a failure to write a result is an error, a failure to write a
+message is not), and the colours of a terminal.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from submit_tf_job.errors import OutputError
 
 
 class ReaderGoneError(Exception):
-    """The reader of stdout closed it.
+    """The program that read stdout has closed it.
 
-    It is not a BrokenPipeError, because that may also come from a connection to the cluster, and
-    click has an exit status of its own for it.
+    This class is not a BrokenPipeError, because a connection to the cluster may also raise that
+    error, and because click has a special exit status for it.
     """
 
 
 class _Result(io.FileIO):
-    """stdout: a failed write raises an error about the result."""
+    """stdout: if a write fails, the error says that the result could not be written."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -44,7 +44,7 @@ class _Result(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """stderr: a closed terminal or a full disk does not fail the command."""
+    """stderr: a command does not fail because its terminal is closed or its disk is full."""
 
     def write(self, data: Any, /) -> int:
         with suppress(OSError):
@@ -55,10 +55,11 @@ class _Messages(io.FileIO):
 
 
 def take_over() -> None:
-    """Replace the process's stdout and stderr by `_Result` and `_Messages`; keep a test's streams.
+    """Replace the process's stdout and stderr by `_Result` and `_Messages`; streams that a test has
+    set are kept.
 
-    The number of a stream that was closed before the start (`>&-`) is reserved first: otherwise the
-    next file or connection would get it.
+    If a stream was closed before the start (`>&-`), its file descriptor is reserved first:
+    otherwise the next file or connection would get that number.
     """
     # a write to the new 1 fails: the result is lost
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
@@ -92,7 +93,7 @@ def _text_stream(raw: io.FileIO, before: object, *, by_line: bool) -> io.TextIOW
 
 
 def drop_output() -> None:
-    """Discard the rest of stdout's buffer, so that Python does not write it at its end."""
+    """Discard what is left in the buffer of stdout, so that Python does not write it at exit."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -100,7 +101,9 @@ def drop_output() -> None:
 
 
 def leave(status: int) -> NoReturn:
-    """End the process at once, without Python's cleanup; buffered output is written."""
+    """End the process at once, without Python's cleanup; output that is still in buffers is written
+    first.
+    """
     import logging
 
     logging.shutdown()
@@ -151,7 +154,7 @@ _LINES: tuple[tuple[str, tuple[int | None, ...]], ...] = (
 
 
 def paint(line: str) -> str:
-    """Return a line with colours added; its text is not changed."""
+    """Return a line with colours added; the text itself is not changed."""
     for pattern, colours in _LINES:  # compiled here, as only a terminal needs them
         if found := re.fullmatch(pattern, line):
             painted, at = "", 0

@@ -1,4 +1,4 @@
-"""Call the Docker Engine of this machine through its command line.
+"""Call the Docker Engine of this machine through Docker's command line.
 
 Docker's own command line supports contexts, DOCKER_HOST and credential helpers, and is installed
 wherever an engine is.
@@ -29,7 +29,7 @@ class Answer:
 
     @property
     def complaint(self) -> str:
-        """Docker's own message, in one line."""
+        """Docker's own error message, in one line."""
         last = f"status {self.status}"
         for line in self.err.splitlines():
             if line.strip() and not line.startswith(("See 'docker", "Run 'docker")):
@@ -43,7 +43,7 @@ class Docker:
 
     Args:
         variables: Environment of the command line; Docker reads DOCKER_HOST and DOCKER_CONTEXT.
-        host: Its address; "" for Docker's default.
+        host: The engine's address; "" for Docker's default.
     """
 
     variables: Mapping[str, str] = field(repr=False)
@@ -60,7 +60,7 @@ class Docker:
 
         Raises:
             SettingsError: Docker is not installed, does not run, or did not respond in time.
-            AuthError: This user may not use its socket.
+            AuthError: This user may not use Docker's socket.
         """
         try:
             done = subprocess.run(
@@ -100,7 +100,9 @@ class Docker:
         return answer.out
 
     def image(self, name: str) -> dict[str, Any] | None:
-        """Return what `docker image inspect` reports, None where this machine lacks the image."""
+        """Return what `docker image inspect` reports; None if this machine does not have the
+        image.
+        """
         answer = self.call("image", "inspect", name)
         if answer.status:
             if "no such image" in answer.err.lower():
@@ -113,7 +115,7 @@ class Docker:
         """Fetch an image from its registry.
 
         Raises:
-            Refused: It is not available.
+            Refused: The image is not available.
         """
         answer = self.call("pull", "--quiet", name, timeout_s=PULL_S)
         if answer.status:

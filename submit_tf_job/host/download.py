@@ -1,4 +1,4 @@
-"""Download a file of a web server into a directory, under the hash of its content."""
+"""Download a file from a web server into a directory, under the hash of its content."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _PIECE = 1024 * 1024
 
 
 class DownloadFailed(Exception):
-    """The error for a file that cannot be downloaded; its text is the end of a message."""
+    """A file cannot be downloaded; the text of the error is the end of a message."""
 
 
 def shown_url(url: str) -> str:
-    """Return a URL for messages: without a user and password, and without query and fragment, which
-    may hold a signature.
+    """Return a URL for messages: without user and password, and without query and fragment, which
+    may contain a signature.
     """
     scheme, _, rest = url.partition("://")
     host, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
@@ -35,7 +35,7 @@ def shown_url(url: str) -> str:
 
 
 def name_of(url: str) -> str:
-    """Return the name of the file that a URL leads to; "" if its path ends in a slash."""
+    """Return the name of the file at a URL; "" if the URL's path ends in a slash."""
     name = posixpath.basename(unquote(urlsplit(url).path))
     return re.sub(r"[^\w.+-]", "_", name, flags=re.ASCII)[-100:].lstrip(".")
 
@@ -54,13 +54,13 @@ def download(
         url: An https URL; with `sha256` also an http URL.
         directory: The directory of all downloads.
         most: Largest number of bytes.
-        sha256: The expected hash in lower-case hexadecimal digits; a file that is there with this
-            hash is not downloaded again. "" to accept any content.
+        sha256: The expected hash in lower-case hexadecimal digits. A file with this hash that is
+            already in the directory is not downloaded again. "" to accept any content.
         clock: A monotonic clock.
 
     Raises:
-        DownloadFailed: The server cannot be reached or refuses, the content is too large or has
-            another hash, or it does not arrive in time.
+        DownloadFailed: The server cannot be reached or refuses the request; or the content is too
+            large, has another hash, or does not arrive in time.
         OSError: The directory cannot be written.
     """
     name = name_of(url)
@@ -118,9 +118,9 @@ def _fetch_to_file(
 
 
 def _redirecting_opener(*, secure: bool) -> OpenerDirector:
-    """Return an opener that follows redirects to https, and unless `secure` to http.
+    """Return an opener that follows redirects to https; unless `secure`, also redirects to http.
 
-    It uses the proxies of the environment, as curl does.
+    The opener uses the proxies that the environment names, as curl does.
     """
     from urllib.error import URLError
     from urllib.request import HTTPRedirectHandler, build_opener

@@ -1,4 +1,4 @@
-"""The variables in which Hadoop's own commands find the user."""
+"""The environment variables in which Hadoop's own commands look for the user."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ USER_NAME = "HADOOP_USER_NAME"
 
 
 class _UserName:
-    """Sets HADOOP_USER_NAME during a call; calls of the same user run in parallel, and those of
-    other users wait.
+    """Sets HADOOP_USER_NAME during a call. Calls for the same user run in parallel; calls for
+    another user wait.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,9 @@ class _UserName:
         self._before: str | None = None
 
     def of_caller(self, environ: Mapping[str, str]) -> str:
-        """Return the value with which this process was started; "" if the variable was not set."""
+        """Return the value that the variable had when this process started; "" if it was not
+        set.
+        """
         with self._change:
             if self._calls and environ is os.environ:
                 return self._before or ""
@@ -31,7 +33,9 @@ class _UserName:
 
     @contextmanager
     def set_to(self, user: str | None) -> Iterator[None]:
-        """Set the variable to a user inside the block, and restore it; None changes nothing."""
+        """Set the variable to a user inside the block, and restore it afterwards; with None, change
+        nothing.
+        """
         with self._change:
             self._change.wait_for(lambda: not self._calls or self._user == user)
             if not self._calls:

@@ -35,10 +35,11 @@ _EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")  # noqa: S104 - compared, not listene
 
 
 def configuration(directory: Path, *parts: str) -> HadoopConfiguration:
-    """Return core-site.xml and what follows it (`HDFS`, `YARN`); files may be missing.
+    """Return the properties of core-site.xml and of the files of the given parts (`HDFS`, `YARN`);
+    files may be missing.
 
     Raises:
-        SettingsError: A file cannot be read, or includes one that is not there.
+        SettingsError: A file cannot be read, or includes a file that does not exist.
     """
     try:
         return read_directory(os.fspath(directory), *parts, environ=os.environ, read=_read_checked)
@@ -47,19 +48,20 @@ def configuration(directory: Path, *parts: str) -> HadoopConfiguration:
 
 
 def _read_checked(path: str) -> bytes:
-    """Return the content of a file that is neither a directory nor a FIFO nor a device."""
+    """Return the content of a file, which must not be a directory, a FIFO or a device."""
     return read_input(Path(path))
 
 
 def content_for_containers(directory: Path, name: str) -> bytes:
-    """Return a file of a configuration directory as containers can read it.
+    """Return a file of a configuration directory in a form that containers can read.
 
-    It is the file itself, unless it includes others or has `${env.NAME}` of a variable that is set
-    here: then its properties are written out, because a container has neither.
+    This is usually the file itself. If the file includes other files, or contains `${env.NAME}` for
+    a variable that is set on this host, its properties are written out instead, because a container
+    has neither the other files nor the variable.
 
     Raises:
-        SettingsError: It is not XML, or includes a file that is not there.
-        OSError: It cannot be read.
+        SettingsError: The file is not XML, or includes a file that does not exist.
+        OSError: The file cannot be read.
     """
     path = directory / name
     content = read_input(path)
@@ -85,7 +87,9 @@ def content_for_containers(directory: Path, name: str) -> bytes:
 
 
 def _of_this_host(found: re.Match[str]) -> str:
-    """Return the value of `${env.NAME}` on this host, or the variable itself."""
+    """Return the value that `${env.NAME}` has on this host; if the variable is not set, return the
+    text itself.
+    """
     name = found[1]
     value = from_environment(name[4:], os.environ) if name.startswith("env.") else None
     return found[0] if value is None else value
@@ -95,8 +99,8 @@ def resource_managers(yarn: HadoopConfiguration) -> list[str]:
     """Return the ResourceManagers' web addresses (RMHAUtils.getRMHAWebappAddresses,
     WebAppUtils.getRMWebAppURLWithoutScheme).
 
-    An address of the kind 0.0.0.0 means every address of the ResourceManager's own host: its
-    `yarn.resourcemanager.hostname` is used instead, where it names one.
+    A wildcard address such as 0.0.0.0 means every address of the ResourceManager's own host: then
+    `yarn.resourcemanager.hostname` is used instead, if it names a host.
     """
     scheme, key, port = "http", "yarn.resourcemanager.webapp.address", 8088
     if yarn.get("yarn.http.policy", "").upper() == "HTTPS_ONLY":
@@ -118,8 +122,8 @@ def resource_managers(yarn: HadoopConfiguration) -> list[str]:
 
 
 def unset_address(yarn: HadoopConfiguration) -> str:
-    """Return which key of the ResourceManagers' addresses has a variable that is not set; "" if
-    none has.
+    """Return the key of a ResourceManager's address whose value contains a variable that is not
+    set; "" if there is no such key.
     """
     keys = [name for name in yarn if name.startswith("yarn.resourcemanager.")]
     for name in keys:

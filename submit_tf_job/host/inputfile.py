@@ -1,5 +1,5 @@
-"""Read files that a user names: up to a limit, and without waiting for a FIFO; those with secrets
-only where other users cannot read them, as ssh does with keys.
+"""Read files that a user names: up to a limit, and without waiting for a FIFO. Files with secrets
+are read only if other users cannot read them, the rule that ssh has for keys.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def open_input(path: Path) -> Iterator[BinaryIO]:
     shell's `<(command)`.
 
     Raises:
-        OSError: It cannot be opened, or is refused; `strerror` has the reason.
+        OSError: The file cannot be opened, or is refused; `strerror` has the reason.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
@@ -41,7 +41,7 @@ def read_input(path: Path, limit: int = LARGEST) -> bytes:
     """Return at most the first `limit` bytes of a file; see `open_input`.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     with open_input(path) as file:
         return file.read(limit)
@@ -52,7 +52,7 @@ def refuse_special(path: Path, found: os.stat_result) -> None:
 
     Args:
         path: The path.
-        found: Its status.
+        found: The file's status.
     """
     mode = found.st_mode
     own = str(path).startswith(_OWN_DESCRIPTORS)
@@ -69,7 +69,7 @@ def refuse_special(path: Path, found: os.stat_result) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Return the reason of a failed read, without the path."""
+    """Return the reason why a file could not be read, without the path."""
     text = str(getattr(error, "strerror", None) or error)
     return f"{text[:1].lower()}{text[1:]}"
 
@@ -85,10 +85,10 @@ def refuse_if_others_can_read(path: Path, what: str) -> None:
 
     Args:
         path: The file.
-        what: Its name in the message: "the keytab".
+        what: The file's name in the message: "the keytab".
 
     Raises:
-        SettingsError: It does not exist, or its group or others may read or write it.
+        SettingsError: The file does not exist, or its group or others may read or write it.
 
     Example:
         >>> refuse_if_others_can_read(Path("/home/alice/alice.keytab"), "the keytab")
@@ -102,10 +102,10 @@ def refuse_if_others_can_read(path: Path, what: str) -> None:
 
 
 def refuse_if_others_can_change(path: Path, what: str) -> None:
-    """Check that group and others cannot write a file, which they may read.
+    """Check that group and others cannot write a file; they may read it.
 
     Raises:
-        SettingsError: It does not exist, or its group or others may write it.
+        SettingsError: The file does not exist, or its group or others may write it.
     """
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -118,17 +118,18 @@ def refuse_if_others_can_change(path: Path, what: str) -> None:
 
 
 def read_secret(path: Path, what: str) -> str:
-    """Return the secret in a file that no other user can read.
+    """Return the secret in a file, which no other user may be able to read.
 
-    The mode is checked on the open file, so it cannot change between check and read.
+    The permissions are checked on the opened file, so the file cannot be replaced between the check
+    and the read.
 
     Args:
         path: The file: one line of text; blanks around it are removed.
-        what: Its name in the message: "the file of credentials.file".
+        what: The file's name in the message: "the file of credentials.file".
 
     Raises:
-        SettingsError: Others may read or write it, or it cannot be read, is empty or is not a
-            credential.
+        SettingsError: Other users may read or write the file; or it cannot be read, is empty, or
+            does not contain a credential.
     """
     try:
         with open_input(path) as file:
@@ -140,8 +141,8 @@ def read_secret(path: Path, what: str) -> str:
 
 
 def one_secret(raw: bytes, where: str) -> str:
-    """Decode one secret: a line of text without control characters, which could end an HTTP header
-    and begin another.
+    """Decode one secret. It must be one line of text without control characters: these could end an
+    HTTP header and begin another one.
 
     Raises:
         SettingsError: The content is not such a line; the message never quotes it.
@@ -164,11 +165,11 @@ def one_secret(raw: bytes, where: str) -> str:
 
 
 def leave_no_core() -> None:
-    """Protect this process's memory, which holds secrets, from core dumps and from other processes
-    of the same user.
+    """Protect the memory of this process, which contains secrets, from core dumps and from other
+    processes of the same user.
 
-    A kernel that pipes its dumps to a program ignores the limit (core(5)), hence prctl where it
-    exists.
+    A kernel that pipes core dumps to a program ignores the limit for their size (core(5)), so prctl
+    is used, too, if it exists.
     """
     import ctypes
     import resource

@@ -1,9 +1,11 @@
-"""Log in to Kerberos with the ticket of `kinit` or a keytab, and explain Kerberos' errors.
+"""Log in to Kerberos, with the ticket of `kinit` or with a keytab, and explain the errors of
+Kerberos.
 
 The library is MIT's, through the packages of requests-kerberos (extra `kerberos`). A keytab needs
-no kinit and leaves no file: MIT's GSSAPI logs in from KRB5_CLIENT_KTNAME into the cache of
-KRB5CCNAME, one in memory, and again before the ticket ends. Only this module sets both variables,
-for this process, because hdfs-native has no other interface for them.
+no kinit and leaves no file: MIT's GSSAPI logs in with the keytab in KRB5_CLIENT_KTNAME, into the
+cache that KRB5CCNAME names, which is in memory; and it logs in again before the ticket ends. Only
+this module sets these two variables, for the whole process, because hdfs-native has no other
+interface for them.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ class Ticket:
     """The ticket-granting ticket in the ticket cache.
 
     Attributes:
-        principal: Its principal.
-        ends: When it ends, seconds since 1970; None where the cache holds no ticket-granting
-            ticket.
+        principal: The ticket's principal.
+        ends: When the ticket ends, in seconds since 1970; None if the cache contains no
+            ticket-granting ticket.
         cache: Name of the cache.
     """
 
@@ -39,17 +41,17 @@ class Ticket:
     cache: str
 
     def over(self) -> bool:
-        """Whether it has expired."""
+        """Whether the ticket has expired."""
         return self.ends is not None and self.ends <= time.time()
 
 
 def short_name(principal: str) -> str:
-    """Return Hadoop's user name for a principal by auth_to_local's default rule."""
+    """Return Hadoop's user name for a principal, by the default rule of auth_to_local."""
     return re.split("[/@]", principal)[0]
 
 
 def _use_configuration(krb5_conf: Path | None) -> None:
-    """Set the krb5.conf that Kerberos reads in this process."""
+    """Set which krb5.conf Kerberos reads in this process."""
     if krb5_conf is not None:
         try:
             refuse_special(krb5_conf, krb5_conf.stat())
@@ -61,7 +63,7 @@ def _use_configuration(krb5_conf: Path | None) -> None:
 
 
 def ticket(krb5_conf: Path | None = None) -> Ticket | None:
-    """Return the ticket in the cache; None without a ticket or without Kerberos."""
+    """Return the ticket in the cache; None if there is no ticket, or no Kerberos library."""
     _use_configuration(krb5_conf)
     try:
         import krb5
@@ -89,9 +91,10 @@ def log_in(principal: str | None, keytab: Path | None, krb5_conf: Path | None = 
     """Prepare this process for Kerberos; with a keytab, get a ticket into memory.
 
     Args:
-        principal: The principal to log in as; None for the keytab's first, or the ticket's.
-        keytab: Keytab, None to use the ticket cache.
-        krb5_conf: Kerberos' configuration, None for this machine's.
+        principal: The principal to log in as; None for the first principal of the keytab, or for
+            the ticket's principal.
+        keytab: The keytab; None to use the ticket cache.
+        krb5_conf: The configuration of Kerberos; None for this machine's.
 
     Raises:
         SettingsError: requests-kerberos is not installed, or others may read the keytab.
@@ -115,7 +118,9 @@ def log_in(principal: str | None, keytab: Path | None, krb5_conf: Path | None = 
 
 
 def _error_of_keytab(principal: str | None, keytab: Path) -> str:
-    """Return the KDC's or library's error for a keytab; GSSAPI's error lacks the reason."""
+    """Return the error that the KDC or the library reports for a keytab; GSSAPI's own error does
+    not contain the reason.
+    """
     krb5 = library("krb5")
     try:
         context = krb5.init_context()
@@ -136,7 +141,7 @@ def library(name: str) -> Any:
     """Import one of the packages of the extra `kerberos`.
 
     Raises:
-        SettingsError: It is not installed; the hint is the command that installs it.
+        SettingsError: The package is not installed; the hint is the command that installs it.
     """
     import importlib
 
@@ -153,7 +158,7 @@ def explained(words: str, doing: str, *, principal: str | None = None) -> AuthEr
     Args:
         words: The message of MIT's library.
         doing: What failed: "logging in with the keytab …".
-        principal: The principal of the login, None where unknown.
+        principal: The principal of the login; None if unknown.
     """
     message, hint = _meaning_and_hint(words, principal)
     return AuthError(f"{doing} failed: {message}", hint=hint, details={"kerberos": words})

@@ -1,5 +1,5 @@
-"""Amounts with units, of settings, options and job specs: memory in Mi, Gi, Ti; durations in d, h,
-m, s (and ms where they are no whole seconds).
+"""Amounts with units, in settings, options and job specs: memory in Mi, Gi, Ti; durations in d, h,
+m, s (and ms if they are not whole seconds).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONGEST_S = 3650 * 86_400
 
 
 def memory(text: str) -> int:
-    """Return an amount of memory in MiB, YARN's unit for containers (Resource.java).
+    """Return an amount of memory in MiB, the unit that YARN uses for containers (Resource.java).
 
     Raises:
         ValueError: The text is not valid; the error's text is a sentence for users.
@@ -33,7 +33,9 @@ def memory(text: str) -> int:
 
 
 def memory_text(mib: int) -> str:
-    """Format an amount of memory as in a job spec, in the largest unit that needs no fraction."""
+    """Format an amount of memory as in a job spec, in the largest unit in which it is a whole
+    number.
+    """
     unit = next(unit for unit in ("Ti", "Gi", "Mi") if mib % _MIB[unit] == 0)
     return f"{mib // _MIB[unit]}{unit}"
 
@@ -74,7 +76,8 @@ def _with_unit(number: str, is_fraction: bool) -> str:
 
 
 def duration_s(text: str) -> float:
-    """Return a duration in seconds, as settings and options have it: also 0s, and milliseconds.
+    """Return a duration in seconds, in the form of settings and options; unlike in a job spec, it
+    may be 0s or in milliseconds.
 
     Raises:
         ValueError: The text is not valid; the error's text is a sentence for users.
@@ -94,7 +97,7 @@ def duration_s(text: str) -> float:
 
 
 def duration(text: str) -> int:
-    """Return a duration in whole seconds, as a job spec has it: from 1s to ten years.
+    """Return a duration in whole seconds, in the form of a job spec: from 1s to ten years.
 
     Raises:
         ValueError: The text is not valid; the error's text is a sentence for users.

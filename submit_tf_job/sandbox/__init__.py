@@ -1,3 +1,3 @@
 """A real YARN cluster on this machine: ZooKeeper, HDFS, ResourceManager, NodeManager and Registry
-DNS, one JVM each; with Kerberos, a second ResourceManager and TLS where requested.
+DNS, each in its own JVM; on request with Kerberos, a second ResourceManager and TLS.
 """

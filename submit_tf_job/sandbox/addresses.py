@@ -1,6 +1,7 @@
 """Choose the ports and addresses of a sandbox, and how its containers resolve names.
 
-Its ports are one block of 25, reserved as a whole, so that two sandboxes never share ports.
+The ports of a sandbox are one block of 25, which is reserved as a whole, so that two sandboxes
+never share ports.
 
 A NodeManager does not check a cluster id: if another sandbox's ResourceManager listens on the
 configured port, it joins that cluster and runs its containers. So a block is used only if *every*
@@ -31,7 +32,7 @@ BLOCKS = 400
 
 
 def first_port(block: int) -> int:
-    """Return the first port of a block; `daemons.TABLE` says what the ports are for."""
+    """Return the first port of a block; `daemons.TABLE` tells for what each port is used."""
     return _FIRST + block * _SIZE
 
 
@@ -59,10 +60,10 @@ def port_is_free(port: int, address: str = "") -> bool:
 
 @contextlib.contextmanager
 def pick_block(first: int) -> Iterator[int]:
-    """Choose a block whose ports are all free, and keep it reserved while the body runs.
+    """Choose a block whose ports are all free, and keep it reserved while the `with` block runs.
 
     Args:
-        first: Block to try first; the next ones follow.
+        first: The block to try first; then the next blocks are tried.
 
     Raises:
         SandboxError: Every block is in use.
@@ -92,7 +93,7 @@ _TRY = (*PRIVATE_MOUNTS, "/bin/sh", "-c", "mount --bind /dev/null /etc/resolv.co
 
 
 def _why_not_system(block: int, environ: Mapping[str, str]) -> str:
-    """Return why containers cannot use the system's resolver for the sandbox's names; "" where they
+    """Return why containers cannot use the system's resolver for the sandbox's names; "" if they
     can.
 
     The system's resolver sends queries to port 53 of the servers in /etc/resolv.conf. So Registry
@@ -129,7 +130,7 @@ def _why_not_system(block: int, environ: Mapping[str, str]) -> str:
 def choose_resolver(
     wanted: ResolverChoice, block: int, environ: Mapping[str, str]
 ) -> tuple[Resolver, str]:
-    """Return the resolver to use, and why `system` cannot be used in place of `direct`.
+    """Return the resolver to use; if that is `direct`, also return why `system` cannot be used.
 
     Raises:
         SandboxError: `system` was requested and is not available.
@@ -148,7 +149,8 @@ def choose_resolver(
 
 
 def hosts_file_text() -> str | None:
-    """Return the text of a hosts file for the daemons, None if the machine resolves its own name.
+    """Return the text of a hosts file for the daemons; None if the machine can resolve its own
+    name.
 
     Hadoop's daemons resolve the machine's own name when they start, and a NodeManager passes the
     address to its containers. Where the name does not resolve, Java reads names from this file

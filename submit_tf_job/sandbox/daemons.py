@@ -1,4 +1,6 @@
-"""The table of a sandbox's daemons: program, health check, memory, mode and ports of each."""
+"""The table of a sandbox's daemons, with program, health check, memory, mode and ports of each
+daemon.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,14 @@ class Daemon:
     """One daemon.
 
     Attributes:
-        main: Its main class, or its program.
+        main: The daemon's main class, or its program.
         health: Raises NotWell unless the daemon is healthy.
-        heap: Its -Xmx; "" if it is not a JVM.
-        mode: The mode in which a sandbox has it; None for every sandbox, except NodeManagers beyond
-            its nodes, and Registry DNS where names are not resolved.
-        ports: Purposes of the ports that it listens on (TCP; `dns`: both).
-        offset: Place of the first of them in a sandbox's block of ports.
+        heap: The daemon's -Xmx; "" if it is not a JVM.
+        mode: The mode in which a sandbox has the daemon. None means every sandbox, with two
+            exceptions: it has only as many NodeManagers as nodes, and no Registry DNS if names are
+            not resolved.
+        ports: The purposes of the ports at which the daemon listens (TCP; for `dns`, also UDP).
+        offset: The place of the daemon's first port in a sandbox's block of ports.
     """
 
     main: str
@@ -113,7 +116,7 @@ def _nm_health(node: int, state: SandboxState) -> None:
 
 
 def _unhealthy_reason(node: int, state: SandboxState) -> str:
-    """Return the reason for which a NodeManager calls its node unhealthy; "" if it is healthy."""
+    """Return why a NodeManager reports its node as unhealthy; "" if the node is healthy."""
     info = get_json(f"{state.nm_urls[node - 1]}/ws/v1/node/info", state)["nodeInfo"]
     return "" if info.get("nodeHealthy") else str(info.get("healthReport") or None)
 
@@ -233,10 +236,11 @@ def check_daemon(name: str, state: SandboxState) -> None:
 
 
 def check_registered(name: str, state: SandboxState) -> None:
-    """Check that a NodeManager is a running node of the ResourceManager, and no other sandbox's is.
+    """Check that a NodeManager is a running node of the ResourceManager, and that no NodeManager of
+    another sandbox is registered.
 
     Raises:
-        NotWell: It is missing, or a NodeManager of another sandbox is registered.
+        NotWell: The NodeManager is missing, or a NodeManager of another sandbox is registered.
     """
     found = get_json(f"{_active_url(state)}/ws/v1/cluster/nodes", state)
     nodes = (found.get("nodes") or {}).get("node") or []
@@ -255,9 +259,10 @@ def _active_url(state: SandboxState) -> str:
 
 
 def gave_up(state: SandboxState) -> list[str]:
-    """Return the NodeManagers that have declared their nodes unhealthy until they are restarted.
+    """Return the NodeManagers that have reported their nodes as unhealthy, which stays so until
+    they are restarted.
 
-    LinuxContainerExecutor does so when a container ends with 22 or 24.
+    LinuxContainerExecutor does that when a container ends with the exit status 22 or 24.
     """
     found = []
     for name, node in state.nodemanagers.items() if state.docker else ():

@@ -1,5 +1,5 @@
-"""Configure Docker in a sandbox: LinuxContainerExecutor with the Docker runtime, its executor,
-simulated GPUs.
+"""Configure Docker in a sandbox: LinuxContainerExecutor with the Docker runtime, the executor that
+it calls, and simulated GPUs.
 
 Tested with Hadoop 3.4.2 (hadoop-facts.md#container-executor,
 hadoop-facts.md#gpus-in-a-sandbox).
@@ -108,7 +108,7 @@ def _check_executor(path: Path) -> None:
 
 
 def dockerd_options(state: SandboxState) -> list[str]:
-    """Return the options of dockerd for this sandbox, beyond those of every engine."""
+    """Return the options of dockerd for this sandbox, in addition to those of every engine."""
     options = []
     if state.executor:
         options += ["-H", f"unix://{_DEFAULT_SOCKET}"]
@@ -127,7 +127,9 @@ def runtimes(state: SandboxState) -> list[str]:
 
 
 def exposed(state: SandboxState) -> dict[str, Path]:
-    """Return the directories of the sandbox that containers can access, by their names there."""
+    """Return the directories of the sandbox that containers can access, by the names that they have
+    in containers.
+    """
     layout = state.layout
     found = {}
     for node in state.nodemanagers.values():
@@ -190,7 +192,9 @@ def resource_files(state: SandboxState) -> dict[str, dict[str, str]]:
 
 
 def _executor_group(state: SandboxState) -> str:
-    """Return the group of the container-executor, which Hadoop's own requires of its binary."""
+    """Return the group of the container-executor; Hadoop's own container-executor requires that its
+    binary has this group.
+    """
     number = Path(state.executor).stat().st_gid if state.executor else os.getegid()
     try:
         return grp.getgrgid(number).gr_name
@@ -202,8 +206,8 @@ def _executor_group(state: SandboxState) -> str:
 
 
 def write_programs(state: SandboxState, environ: Mapping[str, str]) -> None:
-    """Write the executor with its settings, container-executor.cfg for Hadoop's, and the GPU
-    discovery program.
+    """Write the executor with its settings, container-executor.cfg for Hadoop's executor, and the
+    program that discovers GPUs.
 
     Raises:
         SandboxError: The executor cannot be used.
@@ -253,7 +257,7 @@ def _executor_settings(state: SandboxState, environ: Mapping[str, str]) -> dict[
 
 
 def _written_directories(state: SandboxState) -> list[str]:
-    """Return the directories that NodeManagers write to, as containers see them."""
+    """Return the directories to which NodeManagers write, as containers see them."""
     return [
         str(state.layout.of_node(node, name, exposed=True))
         for node in state.nodemanagers.values()
@@ -262,7 +266,9 @@ def _written_directories(state: SandboxState) -> list[str]:
 
 
 def allowed_mounts(state: SandboxState) -> tuple[list[str], list[str]]:
-    """Return the paths that containers may mount read-only, and read-write."""
+    """Return the paths that containers may mount read-only, and the paths that they may mount
+    writable.
+    """
     outputs = {state.layout.of_node(node, "nm-log") for node in state.nodemanagers.values()}
     read_only = [
         str(state.layout.exposed / name)
@@ -279,8 +285,8 @@ def allowed_mounts(state: SandboxState) -> tuple[list[str], list[str]]:
 
 
 def _executor_configuration(state: SandboxState) -> str:
-    """Write container-executor.cfg; Hadoop's container-executor reads it from the directory that
-    was compiled into it.
+    """Write container-executor.cfg; Hadoop's container-executor reads it from a directory whose
+    path was compiled into it.
     """
     read_only, writable = allowed_mounts(state)
     # With the default of 10 the end of a container is reported 30 s late; with 0 every failure
@@ -311,7 +317,7 @@ def _check_setup(state: SandboxState, environ: Mapping[str, str]) -> None:
     """Run the self-test of Hadoop's container-executor.
 
     Raises:
-        SandboxError: It failed; the message has its output.
+        SandboxError: The self-test failed; the message has its output.
     """
     done = run([str(state.executor), "--checksetup"], environ, timeout_s=30)
     if done.returncode != 0:
@@ -362,7 +368,9 @@ os.execv({runc!r}, [{runc!r}, *words])
 
 
 def _nvidia_output(count: int) -> str:
-    """Return the output of nvidia-smi for `count` GPUs, with the fields that Hadoop reads."""
+    """Return the output that nvidia-smi would print for `count` GPUs, with the fields that Hadoop
+    reads.
+    """
     rows = "".join(
         f"""  <gpu id="0000:0{number}:00.0">
     <product_name>Sandbox</product_name>

@@ -1,9 +1,9 @@
-"""A separate Docker Engine beside the machine's own Docker, removed completely at the end.
+"""A separate Docker Engine beside the machine's own Docker; it is removed completely at the end.
 
-It has a separate socket, data directory, bridge, addresses, control group and configuration. It
-changes no firewall rules and no kernel settings, because those apply to the whole machine.
-Containers on its bridge can therefore connect to this machine and to one another only; `--network
-host` has no such limit.
+The engine has a separate socket, data directory, bridge, addresses, control group and
+configuration. It changes no firewall rules and no kernel settings, because those apply to the whole
+machine. Therefore containers on its bridge can connect only to this machine and to one another;
+with `--network host` there is no such limit.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ _PRIVATE = (
 
 
 class Engine:
-    """One engine; all names and paths are derived from its directory and its network's number.
+    """One engine; all names and paths are made from its directory and the number of its network.
 
     Attributes:
-        home: Directory of its images, containers and log.
-        number: Index of its block of addresses.
-        identity: The name of its bridge and of its control group.
-        run: Directory of its sockets and of its processes' state.
+        home: The directory of the engine's images, containers and log.
+        number: The number of the engine's block of addresses.
+        identity: The name of the engine's bridge and of its control group.
+        run: The directory of the engine's sockets and of the state of its processes.
         host: The value for `docker -H` and DOCKER_HOST.
-        block: All its addresses: the bridge's, then those of user networks.
-        subnet: Addresses of containers on its bridge.
-        address: Address that this machine has on its bridge.
-        data: Directory of images and containers.
+        block: All addresses of the engine: those of the bridge, then those of user networks.
+        subnet: The addresses of containers on the bridge.
+        address: The address that this machine has on the bridge.
+        data: The directory of images and containers.
     """
 
     def __init__(self, home: Path, number: int) -> None:
@@ -83,7 +83,7 @@ class Engine:
 
 
 def find_programs(environ: Mapping[str, str]) -> str:
-    """Check that the programs of an engine are there; return Docker's command line.
+    """Check that the programs that an engine needs are installed; return Docker's command line.
 
     Raises:
         SandboxError: A program is missing, or the user is not root.
@@ -104,7 +104,9 @@ def find_programs(environ: Mapping[str, str]) -> str:
 
 
 def call(argv: Sequence[str]) -> str:
-    """Run a program and return its output, as `processes.call`, with an environment of its own."""
+    """Run a program and return its output, like `processes.call`, but with an environment that is
+    always the same.
+    """
     return processes.call(argv, {"PATH": path_with_sbin(os.environ), "LANG": "C.UTF-8"})
 
 
@@ -143,11 +145,11 @@ def make_bridge(home: Path) -> Engine:
 
 
 def restore_bridge(engine: Engine) -> None:
-    """Create the bridge if it does not exist; it outlives dockerd, so that servers on its address
-    continue.
+    """Create the bridge if it does not exist. A bridge outlives dockerd, so that servers on its
+    address continue to work.
 
     Raises:
-        SandboxError: It cannot be created, or its addresses are in use by now.
+        SandboxError: The bridge cannot be created, or its addresses are in use meanwhile.
     """
     if _has_bridge(engine.identity):
         return
@@ -167,13 +169,15 @@ def restore_bridge(engine: Engine) -> None:
 
 
 def expose(engine: Engine, directories: Mapping[str, Path]) -> None:
-    """Mount directories at the same path for root, containers and their users: `engine.run` / name.
+    """Mount directories at a path that is the same for root, for containers and for the users in
+    them: `engine.run` / name.
 
-    A parent of their original path may be inaccessible to other users (a home directory), on this
-    machine or in an image with a directory of that name.
+    The original path of a directory cannot be used: other users may have no access to a parent of
+    it (such as a home directory), on this machine or in an image that has a directory with the same
+    path.
 
     Raises:
-        SandboxError: They cannot be mounted.
+        SandboxError: The directories cannot be mounted.
     """
     _make_run(engine)
     for name, directory in directories.items():
@@ -212,8 +216,8 @@ def _dockerd_argv(engine: Engine, mark: str, dns: str | None, options: Sequence[
 
     Args:
         engine: The engine.
-        mark: Label that marks its command line as the sandbox's.
-        dns: The name server of all containers; None for those of the machine.
+        mark: The label that marks dockerd's command line as the sandbox's.
+        dns: The name server of all containers; None for the machine's name servers.
         options: Further options of dockerd.
     """
     pools = list(engine.block.subnets(new_prefix=24))[1:]
@@ -243,10 +247,10 @@ def start_engine(
     dns: str | None = None,
     options: Sequence[str] = (),
 ) -> Process:
-    """Start dockerd on the bridge and return its process at once.
+    """Start dockerd on the bridge, and return its process without waiting until it is ready.
 
     Raises:
-        SandboxError: It could not be started.
+        SandboxError: dockerd could not be started.
     """
     # What a killed dockerd leaves does not answer the next one.
     end(named_processes("containerd", str(engine.run)), grace_s=1.0)
@@ -266,7 +270,7 @@ def server_version(engine: Engine) -> str:
     """Return the engine's version.
 
     Raises:
-        SandboxError: It does not respond.
+        SandboxError: The engine does not respond.
     """
     return _docker_command(engine, "version", "--format", "{{.Server.Version}}").strip()
 
@@ -275,19 +279,19 @@ def ensure_network(engine: Engine, name: str) -> None:
     """Create a user network if it does not exist.
 
     Raises:
-        SandboxError: It cannot be created.
+        SandboxError: The network cannot be created.
     """
     if name not in _docker_command(engine, "network", "ls", "--format", "{{.Name}}").split():
         _docker_command(engine, "network", "create", name)
 
 
 def bridge_problem(engine: Engine) -> str:
-    """Return the reason why containers on the engine's bridge cannot connect to one another, or "".
+    """Return why containers on the engine's bridge cannot connect to one another, or "".
 
     Docker without --iptables=false sets the policy of iptables' chain FORWARD to DROP, for the
-    whole machine. Where the kernel passes bridged packets to iptables (br_netfilter), that
+    whole machine. If the kernel passes bridged packets to iptables (br_netfilter), this policy
     disconnects the containers of every other bridge. The sandbox changes no firewall rules, so it
-    only reports it.
+    only reports this.
     """
     try:
         if not int(_BRIDGED.read_text()):
@@ -308,8 +312,8 @@ def bridge_problem(engine: Engine) -> str:
 
 
 def end_engine(home: Path) -> bool:
-    """End an engine with all its containers, and remove its mounts and bridges; return whether any
-    existed. Its images stay.
+    """End an engine with all its containers, and remove its mounts and bridges, but not its images;
+    return whether any of these existed.
 
     Args:
         home: Directory of the engine.
@@ -334,8 +338,8 @@ def end_engine(home: Path) -> bool:
 
 
 def _remove_containers(engine: Engine) -> None:
-    """Kill and remove containers, and user networks with their bridges, while dockerd responds;
-    without it, end the remaining processes.
+    """While dockerd responds, kill and remove containers, and remove user networks with their
+    bridges. If dockerd does not respond, end the remaining processes.
     """
     with contextlib.suppress(SandboxError):
         containers = _docker_command(engine, "ps", "--all", "--quiet", "--no-trunc").split()
@@ -353,7 +357,9 @@ def _has_bridge(identity: str) -> bool:
 
 
 def _remove_bridges(identity: str) -> None:
-    """Remove the bridge, and those of user networks, which have addresses of the same block."""
+    """Remove the engine's bridge and the bridges of user networks, whose addresses are in the same
+    block.
+    """
     blocks = {
         row["ifname"]: {_block_of(entry["local"]) for entry in row.get("addr_info", ())} - {None}
         for row in _ip_objects("address", "show")

@@ -1,13 +1,14 @@
 """Replacement for Hadoop's container-executor on machines that have none: the same command line,
 for one user.
 
-`sandbox up --profile docker` copies this file beside its settings. It implements the protocol of
-container-executor (hadoop-facts.md#container-executor), so that a NodeManager launches,
-signals, inspects and removes real Docker containers by the code that it runs in production. It is
-not a security boundary: plain processes can read all that root can read, and no user is banned.
+`sandbox up --profile docker` copies this file beside its settings. The program implements the
+protocol of container-executor (hadoop-facts.md#container-executor), so a NodeManager uses the same
+code as in production to launch, signal, inspect and remove real Docker containers. The program is
+not a security boundary: plain processes can read everything that root can read, and no user is
+banned.
 
-It uses only the standard library. The NodeManager starts it for each call, with an environment that
-may be a user's.
+The program uses only the standard library. The NodeManager starts it for each call, with an
+environment that a user may control.
 """
 
 import json
@@ -40,7 +41,7 @@ class ExecutorRefused(Exception):
 
 
 class ExecutorSettings:
-    """The settings in the file beside this one, and those of the site."""
+    """The settings in the file beside this program, and the settings of the site."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.docker: list[str] = values["docker"]
@@ -67,8 +68,8 @@ def _pairs_of_lines(lines: Iterable[str]) -> dict[str, str]:
 
 
 class DockerCli:
-    """The CLI of one engine, run with an empty environment: a service's env may set DOCKER_HOST,
-    and a kill inherits that env.
+    """The CLI of one engine. It is run with an empty environment, because the env of a service may
+    set DOCKER_HOST, and a kill inherits that env.
     """
 
     def __init__(self, settings: ExecutorSettings) -> None:
@@ -88,11 +89,13 @@ class DockerCli:
         return done.returncode, done.stdout, done.stderr
 
     def become(self, *words: str) -> NoReturn:
-        """Exec the command in place of this process, so that the NodeManager reads its output."""
+        """Replace this process by the command (exec), so that the NodeManager reads the command's
+        output.
+        """
         os.execve(self.argv[0], [*self.argv, *words], {})
 
     def field(self, name: str, template: str) -> str | None:
-        """Return one field of a container from Docker, or None if it does not exist."""
+        """Return one field of a container from Docker; None if the container does not exist."""
         status, out, _ = self.call("inspect", "--type=container", f"--format={template}", name)
         return out.strip() if status == 0 else None
 
@@ -109,7 +112,7 @@ class Places:
         self.user = user
 
     def make(self, path: str, mode: int) -> None:
-        """Create one directory of the run-as user, unless it exists."""
+        """Create one directory that the run-as user owns, unless it exists."""
         try:
             os.mkdir(path)
         except FileExistsError:
@@ -118,8 +121,8 @@ class Places:
         os.chmod(path, mode)
 
     def user_dirs(self, local: str, app: str) -> str:
-        """Create the directories of a user and an application in a local directory; return the
-        latter.
+        """In a local directory, create the directories of a user and of an application; return the
+        application's directory.
         """
         base = f"{local}/usercache/{self.user}"
         for path in (base, f"{base}/appcache", f"{base}/appcache/{app}"):
@@ -134,7 +137,7 @@ class Places:
             self.make(f"{root}/{app}/{container}", 0o2750)
 
     def copy(self, source: str, target: str, mode: int) -> None:
-        """Copy a file for the run-as user; never overwrite or follow an existing one."""
+        """Copy a file for the run-as user; an existing file is never overwritten or followed."""
         content = Path(source).read_bytes()
         with open(
             os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb"
@@ -160,7 +163,7 @@ def _user_and_group(name: str) -> tuple[int, int]:
 
 
 def _write_atomically(path: str, text: str) -> None:
-    """Write a file atomically, so that the NodeManager never reads a part of it."""
+    """Write a file atomically, so that the NodeManager never reads half of it."""
     part = f"{path}.tmp"
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700), "w") as handle:
         handle.write(text)
@@ -171,8 +174,8 @@ def _write_atomically(path: str, text: str) -> None:
 
 
 def as_user(places: Places) -> list[str]:
-    """Return the beginning of a command line that switches to the run-as user, who may read
-    directories that only root can enter.
+    """Return the beginning of a command line that switches to the run-as user. The user may then
+    read directories which only root can enter.
     """
     return [
         places.settings.setpriv,
@@ -187,7 +190,9 @@ def as_user(places: Places) -> list[str]:
 
 
 def localize(places: Places, rest: list[str]) -> NoReturn:
-    """Operation 0: create an application's directories, and exec the localizer."""
+    """Operation 0: create an application's directories, and replace this process by the localizer
+    (exec).
+    """
     app, container, tokens, locals_, logs, *command = rest
     directories = [places.user_dirs(local, app) for local in locals_.split("%")]
     places.log_dirs(logs.split("%"), app, container)
@@ -243,10 +248,12 @@ def launch(places: Places, rest: list[str]) -> int:
 
 
 def report(code: int, pid_file: str) -> int:
-    """Write the exit status where a restarted NodeManager reads it, and return it.
+    """Write the exit status to the file from which a restarted NodeManager reads it, and return the
+    status.
 
-    22 and 24 make the NodeManager declare its node unhealthy until it is restarted, even if the
-    task's program returned them, as with container-executor itself (seen on 3.4.2).
+    The statuses 22 and 24 make the NodeManager report its node as unhealthy until it is restarted,
+    even if they come from the task's program. Hadoop's container-executor has the same effect (seen
+    on 3.4.2).
     """
     _write_atomically(f"{pid_file}.exitcode", str(code))
     return code
@@ -328,7 +335,7 @@ def refuse_command(error: int, name: str, text: str) -> ExecutorRefused:
 
 
 def check_allowed(settings: ExecutorSettings) -> None:
-    """Refuse every mount while a path that the site allows does not exist (docker-util.c,
+    """Refuse every mount as long as a path that the site allows does not exist (docker-util.c,
     add_mounts).
     """
     lines = []
@@ -341,7 +348,7 @@ def check_allowed(settings: ExecutorSettings) -> None:
 
 
 def check_mount(settings: ExecutorSettings, mount: str) -> str:
-    """Return a mount in `docker run`'s syntax; raise where it is not allowed."""
+    """Return a mount in the syntax of `docker run`; raise an error if the mount is not allowed."""
     source, target, options = [*mount.split(":"), "ro"][:3]
     if not os.path.lexists(source):
         text = (
@@ -378,8 +385,8 @@ def ports_of(docker: DockerCli, command: dict[str, str]) -> list[str]:
 
 
 def run_words(settings: ExecutorSettings, docker: DockerCli, command: dict[str, str]) -> list[str]:
-    """Build the command line of `docker run` from a command file; drop all other options, such as
-    `privileged`. Entry-point mode, which the package never requests, is refused.
+    """Build the command line of `docker run` from a command file. All other options, such as
+    `privileged`, are dropped. Entry-point mode, which this package never requests, is refused.
     """
     if command.get("detach") == "false":
         raise ExecutorRefused(DISABLED, "Feature disabled: entry-point mode")
@@ -439,14 +446,16 @@ def launch_docker(places: Places, rest: list[str]) -> int:
 
 
 def container_name(name: str) -> str:
-    """Return the name of a NodeManager's container; refuse other containers of Docker."""
+    """Return the name of a container that belongs to a NodeManager; refuse other containers of
+    Docker.
+    """
     if not CONTAINER.fullmatch(name):
         raise ExecutorRefused(NOT_BUILT, f"{name!r} is not a YARN container")
     return name
 
 
 def watch(docker: DockerCli, name: str, pid_file: str) -> int:
-    """Follow a background container to its end, and return its exit status."""
+    """Wait until a container in the background has ended, and return its exit status."""
     pid = docker.field(name, "{{.State.Pid}}")
     if pid and pid != "0":
         # Until the NodeManager reads the PID, it reports no address and no host name, and cannot

@@ -1,8 +1,8 @@
-"""Generate Hadoop's configuration files for a sandbox, and the settings profile of its clients.
+"""Generate the Hadoop configuration files of a sandbox, and the settings profile for its clients.
 
 Comments give the reasons for values that differ from Hadoop's defaults. All properties of the
-services API are in the files, because its ApiServer keeps one static configuration without `-D`
-arguments and programmatic changes.
+services API must be in the files, because its ApiServer reads one static configuration, which
+ignores `-D` arguments and changes made by code.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ log4j.logger.org.apache.zookeeper=WARN
 
 
 def conf_dir(daemon: str, state: SandboxState) -> Path:
-    """Return a daemon's configuration directory: shared, except that each of two ResourceManagers,
-    and each NodeManager after the first, has its own.
+    """Return a daemon's configuration directory. The daemons share one directory, except that each
+    of two ResourceManagers, and each NodeManager after the first, has its own.
     """
     if state.ha and daemon in hardening.RM_IDS:
         return state.layout.home / f"conf-{hardening.RM_IDS[daemon]}"
@@ -120,7 +120,7 @@ def daemon_files(daemon: str, state: SandboxState) -> dict[str, str]:
 
 
 def client_files(state: SandboxState) -> dict[str, str]:
-    """Return the files that a client needs, and no others: a job spec may contain them inline."""
+    """Return exactly the files that a client needs: a job spec may contain them inline."""
     return {
         "core-site.xml": _xml_of(_core_client(state)),
         "hdfs-site.xml": _xml_of(_hdfs_client(state)),
@@ -129,12 +129,12 @@ def client_files(state: SandboxState) -> dict[str, str]:
 
 
 def resolv_conf(state: SandboxState, host: str) -> str:
-    """Return the containers' resolv.conf: Registry DNS, which forwards other names to the host's
-    servers.
+    """Return resolv.conf for containers. It names Registry DNS, which forwards other names to the
+    servers of the host.
 
     Args:
         state: The sandbox.
-        host: The host's resolv.conf; its search list and options are kept.
+        host: The host's resolv.conf, whose search list and options are kept.
     """
     kept = re.findall(r"^[ \t]*(?:search|domain|options)(?=\s|$).*", host, re.MULTILINE)
     return "\n".join([f"nameserver {state.dns_address}", *kept]) + "\n"
@@ -304,8 +304,8 @@ def _yarn_nm(state: SandboxState, node: int) -> dict[str, str]:
 def _container_path(state: SandboxState) -> dict[str, str]:
     """Return the property that adds directories to the PATH of containers.
 
-    A whitelisted variable is exported as `${PATH:-value}`, and bash sets a default PATH where none
-    is set, so only admin-env has an effect.
+    The whitelist of variables cannot be used for this: it exports `${PATH:-value}`, and bash sets a
+    default PATH if none is set. So only admin-env has an effect.
     """
     if not state.container_path:
         return {}
@@ -404,8 +404,8 @@ def _names_of_tasks(state: SandboxState) -> dict[str, object]:
 
 
 def _docker_settings(state: SandboxState) -> dict[str, object]:
-    """Return the settings for images and for what the node allows, so that other job specs are
-    refused before submission.
+    """Return the settings about images and about what the node allows, so that job specs with other
+    values are refused before submission.
     """
     read_only, writable = docker.allowed_mounts(state)
     allowed = {
@@ -428,7 +428,7 @@ def _login_settings(state: SandboxState) -> dict[str, object]:
 
 
 def write_profile(state: SandboxState) -> None:
-    """Write the profile, unless the file has this content already."""
+    """Write the profile, unless the file already has this content."""
     path = Path(state.profile_path)
     text = _profile_text(state)
     if path.is_file() and path.read_text() == text:

@@ -1,5 +1,5 @@
-"""Configure Kerberos, a second ResourceManager and TLS: Hadoop's properties, of which a simple
-sandbox has none, the MIT KDC with its keytabs, and the CA with its certificate.
+"""Configure Kerberos, a second ResourceManager and TLS: properties of Hadoop that a simple sandbox
+does not have, the MIT KDC with its keytabs, and the CA with its certificate.
 
 Tested on Hadoop 3.4.2; comments explain the less obvious keys.
 """
@@ -28,20 +28,23 @@ _DAEMONS = ("nn", "rm", "nm", "HTTP")
 
 
 def principal_of(user: str) -> str:
-    """Return the principal that a user logs in as."""
+    """Return the principal with which a user logs in."""
     return f"{user}@{REALM}"
 
 
 def service_of(name: str, host: str = "localhost") -> str:
-    """Return the principal of a daemon, or of a user's jobs: YARN requires one with a host."""
+    """Return the principal of a daemon, or of a user's jobs: YARN requires a principal that
+    contains a host.
+    """
     return f"{name}/{host}@{REALM}"
 
 
 def datanode_of(state: SandboxState) -> str:
     """Return the DataNode's principal.
 
-    Hadoop's RPC client connects from the address of its principal's host (ipc.Client), and clients
-    of HDFS are sent to the address from which the DataNode connected.
+    It must contain the address at which clients can reach the DataNode: Hadoop's RPC client
+    connects from the address of its principal's host (ipc.Client), and HDFS sends its clients to
+    the address from which the DataNode has connected.
     """
     return service_of("dn", state.hdfs_host)
 
@@ -63,7 +66,7 @@ def find_programs(environ: Mapping[str, str]) -> dict[str, str]:
     """Find the programs of a KDC.
 
     Raises:
-        SandboxError: One is missing.
+        SandboxError: A program is missing.
     """
     why = "a sandbox with Kerberos runs a KDC of its own"
     hint = "install MIT Kerberos (Debian, Ubuntu: apt-get install krb5-kdc krb5-admin-server)"
@@ -108,8 +111,8 @@ def make_kdc(state: SandboxState, environ: Mapping[str, str]) -> None:
 
 
 def _give_keytab(state: SandboxState) -> None:
-    """Copy the keytab of the submitter's jobs to a directory that containers can access, readable
-    by that user only.
+    """Copy the keytab of the submitter's jobs to a directory that containers can access; only that
+    user can read the copy.
     """
     state.layout.job_keytabs.mkdir(mode=0o755, exist_ok=True)
     source = state.layout.keytab(service_of(state.submitter))
@@ -125,8 +128,8 @@ def kdc_environment(layout: Layout) -> dict[str, str]:
 
 
 def kdc_argv(layout: Layout, marker: str) -> list[str]:
-    """Return the KDC's command line, with the marker after `--`, where the KDC ignores it, and the
-    program's plain name, by which `down` recognises it.
+    """Return the KDC's command line. The marker comes after `--`, where the KDC ignores it; the
+    program is called by its plain name, by which `down` recognises it.
     """
     return [KDC_MAIN, "-n", "-r", REALM, "-P", str(layout.kdc / "pid"), "--", marker]
 
@@ -243,8 +246,8 @@ def java_options(state: SandboxState) -> list[str]:
 
 
 def proxy_users(state: SandboxState) -> dict[str, str]:
-    """Return the proxy-user rules. With Kerberos the ResourceManager has a separate principal, and
-    the gateway may act for users.
+    """Return the rules for proxy users. With Kerberos, the ResourceManager has a separate
+    principal, and the gateway may act for users.
     """
     allowed = {"rm": "*", GATEWAY: "users"} if state.secure else {state.user: "*"}
     rules = {}
@@ -255,7 +258,7 @@ def proxy_users(state: SandboxState) -> dict[str, str]:
 
 
 def groups(state: SandboxState) -> str:
-    """Return the static groups of users, independent of the machine's."""
+    """Return fixed groups of users, which do not depend on the groups of this machine."""
     user = state.user
     if not state.secure:
         return f"{user}={user};alice=users;bob=users;dr.who=;"
@@ -314,7 +317,9 @@ def kerberos_files(state: SandboxState) -> dict[str, dict[str, str]]:
 
 
 def _web_principal(state: SandboxState) -> str:
-    """Return the principal of web servers; `*` for all of the keytab, where they have two names."""
+    """Return the principal of web servers; if these have two names, `*`, which stands for all
+    principals of the keytab.
+    """
     return "*" if state.docker else service_of("HTTP")
 
 
@@ -324,10 +329,11 @@ def hdfs_client(state: SandboxState) -> dict[str, str]:
 
 
 def rm_addresses(state: SandboxState) -> dict[str, str]:
-    """Return the addresses of the ResourceManager, or of both.
+    """Return the addresses of the ResourceManager, or of both ResourceManagers.
 
-    With two, every address has a suffix. A ResourceManager cannot derive its own id, as both are on
-    loopback: each has a separate configuration directory with `yarn.resourcemanager.ha.id`.
+    With two ResourceManagers, every key has a suffix. A ResourceManager cannot find out its own id,
+    because both are on loopback; so each has a separate configuration directory, which states
+    `yarn.resourcemanager.ha.id`.
     """
     if not state.ha:
         return {f"{_RM}.hostname": "localhost", **_web_addresses(state, "rm", "")}
@@ -356,7 +362,7 @@ def _web_addresses(state: SandboxState, rm: str, suffix: str) -> dict[str, str]:
 
 
 def yarn_client(state: SandboxState) -> dict[str, str]:
-    """Return the properties that a YARN client needs beside the addresses."""
+    """Return the properties that a YARN client needs in addition to the addresses."""
     policy = {"yarn.http.policy": "HTTPS_ONLY"} if state.tls else {}
     return {**policy, **({f"{_RM}.principal": service_of("rm")} if state.secure else {})}
 

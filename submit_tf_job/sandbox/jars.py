@@ -1,5 +1,6 @@
-"""Find or download what the daemons run on: a Java, and with Maven, once per version, Hadoop's jars
-and libhadoop.so for Kerberos. How the versions of Hadoop differ is a table.
+"""Find or download what the daemons need: a Java; and, with Maven and once for each version, the
+jars of Hadoop, and libhadoop.so for Kerberos. A table has the differences between versions of
+Hadoop.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _SERVICES_VERSIONS = {
 
 @dataclass(frozen=True)
 class Coordinate:
-    """One Maven artifact; an empty version means that of Hadoop's own bill of materials."""
+    """One Maven artifact; an empty version means the version in Hadoop's own bill of materials."""
 
     group: str
     artifact: str
@@ -50,13 +51,14 @@ class Line:
     """The requirements of one line of Hadoop releases.
 
     Attributes:
-        registry_artifact: Artifact that holds Registry DNS; it was renamed in 3.3 (YARN-8845).
-        log_backend: The slf4j backend; Hadoop's bill of materials excludes it, and without one
-            nothing is logged.
+        registry_artifact: The artifact that contains Registry DNS; its name changed in 3.3
+            (YARN-8845).
+        log_backend: The slf4j backend. Hadoop's bill of materials excludes it, and without a
+            backend nothing is logged.
         services_alone: Whether to download services-core and services-api without their
-            descriptors: their parent pom was never published for 3.3.5, and the two are those of
-            another version for 3.4.3 and 3.5.0.
-        extra: Artifacts that newer JDKs need and this line does not include.
+            descriptors. For 3.3.5, their parent pom was never published; for 3.4.3 and 3.5.0, the
+            two artifacts of another version are used.
+        extra: Artifacts that newer JDKs need and this line of releases does not include.
         services_classpath: Whether the service AM supports `yarn.service.classpath`; before 3.3 it
             supports an uploaded tarball only.
         am_java_opts: Whether `yarn.service.am.java.opts` may contain `--add-opens=java.base/...`;
@@ -126,7 +128,7 @@ def maven_line(version: str) -> Line:
     """Return the table row of a Hadoop version whose jars Maven can download.
 
     Raises:
-        SandboxError: Maven has no complete set of jars of that version.
+        SandboxError: Maven has no complete set of jars for this version.
     """
     services = _SERVICES_VERSIONS.get(version)
     if services is None:
@@ -194,7 +196,8 @@ class JarSet:
     Attributes:
         version: Hadoop version.
         directory: Directory that holds every jar.
-        tarball: The jars as `service-dep.tar.gz`, for the lines whose service AM requires it.
+        tarball: The jars as `service-dep.tar.gz`, for lines of releases whose service AM requires
+            that.
     """
 
     version: str
@@ -236,7 +239,9 @@ def _fetch_directory(
     environ: Mapping[str, str],
     progress: Callable[[str], None],
 ) -> None:
-    """Make a directory, which becomes `home` when it is complete; nothing where it exists."""
+    """Make a directory, which is renamed to `home` when it is complete; do nothing if `home`
+    exists.
+    """
     on_wait = partial(progress, f"another process is fetching {what}")
     with lock(home, _MAVEN_TIMEOUT_S, on_wait):
         if home.is_dir():
@@ -293,7 +298,9 @@ def _run_maven(goal: list[str], directory: Path, environ: Mapping[str, str]) -> 
 
 
 def _pack_tarball(jars: Path, target: Path) -> None:
-    """Write the tarball of `yarn app -enableFastLaunch`; level 1, as jars are compressed."""
+    """Write the tarball that `yarn app -enableFastLaunch` would make; the compression level is 1,
+    because jars are compressed already.
+    """
     with tarfile.open(target, "w:gz", compresslevel=1) as tar:
         for jar in sorted(jars.glob("*.jar")):
             tar.add(jar.resolve(), arcname=jar.name)
@@ -341,7 +348,7 @@ def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
         target: Directory to create.
 
     Raises:
-        SandboxError: It is not a Hadoop home, or its services API is missing.
+        SandboxError: The directory is not a Hadoop home, or its services API is missing.
     """
     share = hadoop_home / "share" / "hadoop"
     version = _version_of_home(share)
@@ -393,14 +400,14 @@ def ensure_native(
     environ: Mapping[str, str],
     progress: Callable[[str], None],
 ) -> Path:
-    """Return a directory with libhadoop.so: an unpacked Hadoop's own, else the cache's, which is
-    filled first.
+    """Return a directory with libhadoop.so: that of an unpacked Hadoop, or else that in the cache,
+    after a download if necessary.
 
-    Without it a NodeManager with Kerberos ends when it first reads or collects logs (SecureIOUtils
-    requires native code).
+    Without this library, a NodeManager with Kerberos ends when it first reads or collects logs,
+    because SecureIOUtils requires native code.
 
     Raises:
-        SandboxError: Maven has none for this processor, or fails.
+        SandboxError: Maven has no such library for this processor, or fails.
     """
     if hadoop_home and (hadoop_home / "lib" / "native" / _LIBRARY).is_file():
         return hadoop_home / "lib" / "native"
@@ -433,7 +440,8 @@ def _fetch_native(architecture: str, environ: Mapping[str, str], work: Path) -> 
 
 
 def find_java_home(environ: Mapping[str, str]) -> Path:
-    """Return the home of the Java to use: JAVA_HOME, else that of the `java` on PATH.
+    """Return the home directory of the Java to use: JAVA_HOME, or else the home of the `java` on
+    PATH.
 
     Raises:
         SandboxError: Java was not found, or is too new for Hadoop.

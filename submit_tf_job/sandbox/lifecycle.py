@@ -64,13 +64,13 @@ _LOCK_TIMEOUT_S = 300.0
 
 
 class Sandbox:
-    """One sandbox of this machine, by name.
+    """One sandbox of this machine, which its name identifies.
 
     Args:
-        name: Its name.
+        name: The sandbox's name.
         dirs: The directories of all sandboxes.
-        environ: Environment; JAVA_HOME, PATH and a few more are used, the daemons inherit no
-            others.
+        environ: Environment. JAVA_HOME, PATH and a few other variables are used; the daemons
+            inherit no other variables.
         progress: Called with one line per step.
 
     Example:
@@ -91,10 +91,11 @@ class Sandbox:
         self._layout = Layout(dirs.state_dir.resolve() / name)
 
     def up(self, options: SandboxOptions) -> StartedSandbox:
-        """Start the sandbox, or its dead daemons; return when all are healthy.
+        """Start the sandbox, or those of its daemons that do not run; return when all daemons are
+        healthy.
 
         Args:
-            options: The options; must not differ from those of an existing sandbox.
+            options: The options; they must not differ from those of an existing sandbox.
 
         Raises:
             SandboxError: A daemon did not start; the message has its name and the end of its log.
@@ -119,7 +120,8 @@ class Sandbox:
         return StartedSandbox(state, tuple(started), time.monotonic() - begun)
 
     def down(self, *, keep: bool = False) -> bool:
-        """End every process of the sandbox, containers too, and remove its files and its profile.
+        """End every process of the sandbox, including containers, and remove its files and its
+        profile.
 
         Args:
             keep: Keep configuration, data and logs; a later `up` continues with them.
@@ -164,7 +166,7 @@ class Sandbox:
 
         Args:
             daemon: One of `daemons.TABLE`.
-            tail: Number of its last lines; None for all.
+            tail: The number of last lines to return; None for all.
 
         Raises:
             SandboxError: The daemon or its log does not exist.
@@ -243,7 +245,9 @@ class Sandbox:
         return state
 
     def _choose_resolver(self, options: SandboxOptions, block: int) -> Resolver:
-        """Choose how containers resolve names; those of Docker have resolvers of their own."""
+        """Choose how containers resolve names; Docker containers have their own resolver
+        configuration.
+        """
         wanted = options.resolver or "auto"
         if wanted != "none" and "docker" in (options.modes or ()):
             return "system"
@@ -358,8 +362,8 @@ def end_everything(layout: Layout) -> bool:
 
 
 def _with_docker(state: SandboxState) -> SandboxState:
-    """Choose addresses for the Docker Engine; HDFS and Registry DNS listen on the one that its
-    containers can connect to.
+    """Choose addresses for the Docker Engine. HDFS and Registry DNS listen at the address to which
+    the engine's containers can connect.
     """
     engine = make_bridge(state.layout.docker)
     if state.dns and not addresses.port_is_free(53, engine.address):
@@ -407,8 +411,8 @@ def _user_name() -> str:
 
 
 def _check_path(home: Path) -> None:
-    """Refuse a path that Hadoop would split: it splits lists at commas and classpaths at colons.
-    URIs must need no escapes.
+    """Refuse a path that Hadoop would split: it splits lists at commas, and classpaths at colons.
+    Characters that a URI would have to escape are refused, too.
     """
     if not re.fullmatch(r"[A-Za-z0-9/._@+=-]+", str(home)):
         raise SandboxError(

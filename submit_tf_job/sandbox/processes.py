@@ -1,4 +1,6 @@
-"""Start, recognise and end processes of sandboxes, and no others; locks between processes."""
+"""Start, recognise and end the processes of sandboxes, and no other processes; and take locks
+against other processes.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ _LAUNCH = 'umask 022; cd "$1" || exit 1; log=$2; shift 2; "$@" </dev/null >>"$lo
 
 @dataclass(frozen=True)
 class Process:
-    """A process, identified by PID and start time, as PIDs are reused: `start_ticks` is field 22 of
-    /proc/<pid>/stat.
+    """A process, identified by PID and start time, because PIDs are reused: `start_ticks` is field
+    22 of /proc/<pid>/stat.
     """
 
     pid: int
@@ -57,7 +59,9 @@ def _read_stat(pid: int) -> _Stat | None:
 
 
 def is_alive(process: Process) -> bool:
-    """Return whether the process exists, with the same start time, and is not a zombie."""
+    """Return whether the process still exists: the PID has the same start time, and is not a
+    zombie.
+    """
     return _identify_process(process.pid) == process
 
 
@@ -69,7 +73,9 @@ def _identify_process(pid: int) -> Process | None:
 
 
 def path_with_sbin(environ: Mapping[str, str]) -> str:
-    """Return the caller's PATH with the directories of root's programs, which many users lack."""
+    """Return the caller's PATH, extended by the directories of root's programs, which are missing
+    in the PATH of many users.
+    """
     return os.pathsep.join([environ.get("PATH") or os.defpath, *_SBIN])
 
 
@@ -77,13 +83,13 @@ def find_program(name: str, environ: Mapping[str, str], why: str, hint: str) -> 
     """Return the path of a program.
 
     Args:
-        name: Its name.
+        name: The program's name.
         environ: Environment with PATH.
-        why: What it is needed for.
-        hint: How to install it.
+        why: For what the program is needed.
+        hint: How to install the program.
 
     Raises:
-        SandboxError: It is missing.
+        SandboxError: The program is missing.
     """
     found = shutil.which(name, path=path_with_sbin(environ))
     if found is None:
@@ -99,10 +105,10 @@ def run(
     stdin: str = "",
     timeout_s: float = 60.0,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; return its status and output.
+    """Run a program until it ends; return its status and output.
 
     Raises:
-        SandboxError: It could not be started, or did not end in time.
+        SandboxError: The program could not be started, or did not end in time.
     """
     try:
         return subprocess.run(
@@ -123,11 +129,11 @@ def run(
 def call(
     argv: Sequence[str], environ: Mapping[str, str], *, cwd: Path | None = None, stdin: str = ""
 ) -> str:
-    """Run a program to its end; return its output.
+    """Run a program until it ends; return its output.
 
     Raises:
-        SandboxError: It fails, or does not end in time; the message has the first words of the
-            command.
+        SandboxError: The program fails, or does not end in time; the message has the first words of
+            the command.
     """
     done = run(argv, environ, cwd=cwd, stdin=stdin)
     if done.returncode != 0:
@@ -163,7 +169,7 @@ def launch(argv: Sequence[str], environ: Mapping[str, str], cwd: Path, log: Path
 
 
 def marker(home: Path) -> str:
-    """Return the argument that marks the command line of every daemon of a sandbox."""
+    """Return the argument that marks the command lines of all daemons of a sandbox."""
     return f"-Dsubmit_tf_job.sandbox={home}"
 
 
@@ -189,7 +195,7 @@ def marked_processes(home: Path, mains: Iterable[str]) -> dict[Process, str]:
 
 def named_processes(name: str, needle: str) -> list[Process]:
     """Find processes by the beginning of their name in /proc/<pid>/comm, which has at most 15
-    characters, and by a part of their command line.
+    characters, and by a text that their command line contains.
     """
     return [
         process
@@ -200,7 +206,9 @@ def named_processes(name: str, needle: str) -> list[Process]:
 
 
 def group_members(group: str) -> list[Process]:
-    """Find the processes in a control group and those below it, in each cgroup hierarchy."""
+    """Find the processes in a control group and in the groups below it, in each hierarchy of
+    control groups.
+    """
     inside = re.compile(rb":/%b(/|$)" % re.escape(group).encode(), re.MULTILINE)
     return [process for process in _all_processes() if inside.search(_read_proc(process, "cgroup"))]
 
@@ -254,7 +262,7 @@ def _read_proc(process: Process, name: str) -> bytes:
 
 
 def end(processes: Iterable[Process], grace_s: float) -> None:
-    """End processes: SIGTERM, wait, SIGKILL the rest, wait until all have ended.
+    """End processes: send SIGTERM, wait, send SIGKILL to the rest, and wait until all have ended.
 
     Args:
         processes: The processes; those that have ended, or whose PID now belongs to another
@@ -292,11 +300,11 @@ def _signal_and_wait(
 
 
 def reserve(what: str) -> contextlib.AbstractContextManager[object] | None:
-    """Reserve a name among all processes of this machine, of any user; the kernel releases it when
-    the process dies.
+    """Reserve a name among all processes of this machine, of every user; the kernel releases the
+    name when the process dies.
 
-    The lock is an abstract socket: it has no file that could remain or belong to another user, and
-    belongs to the network namespace as ports and addresses do.
+    The lock is an abstract socket. So there is no file that could be left over or belong to another
+    user; and the lock belongs to the network namespace, like ports and addresses.
 
     Args:
         what: The name.
@@ -317,11 +325,11 @@ def reserve(what: str) -> contextlib.AbstractContextManager[object] | None:
 def lock(
     directory: Path, timeout_s: float, on_wait: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Keep other processes from making or changing a directory while the body runs.
+    """Prevent other processes from making or changing a directory while the `with` block runs.
 
     Args:
         directory: The directory, which need not exist.
-        timeout_s: Seconds to wait for another holder.
+        timeout_s: Seconds to wait until another process releases the lock.
         on_wait: Called once if another process holds the lock.
 
     Raises:

@@ -56,7 +56,8 @@ _PRIVATE_RESOLVER = 'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"'
 
 
 def environment(state: SandboxState, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the daemons: a short list, independent of the user's shell.
+    """Return the environment of the daemons: a short list of variables, which does not depend on
+    the user's shell.
 
     HADOOP_USER_NAME, for example, would make another user the HDFS superuser; JAVA_TOOL_OPTIONS or
     CLASSPATH would affect every JVM.
@@ -100,10 +101,10 @@ def _java_command(name: str, state: SandboxState) -> list[str]:
 
 
 def start(name: str, state: SandboxState, environ: Mapping[str, str]) -> Process:
-    """Start one daemon and return its process at once, before it is healthy.
+    """Start one daemon and return its process without waiting until it is healthy.
 
     Raises:
-        SandboxError: It could not be started.
+        SandboxError: The daemon could not be started.
     """
     layout = state.layout
     variables = environment(state, environ)
@@ -156,7 +157,7 @@ def end_of_log(path: Path) -> str:
 
 
 def last_lines(path: Path, lines: int) -> list[str]:
-    """Return the last lines of a log file; none where it cannot be read."""
+    """Return the last lines of a log file; none if the file cannot be read."""
     try:
         every = path.read_text(errors="replace").splitlines()
     except OSError:
@@ -198,7 +199,7 @@ def start_daemons(
     """Start daemons and wait until the whole sandbox is healthy.
 
     Args:
-        names: The daemons to start; the others already run.
+        names: The daemons to start; all other daemons run already.
         state: The sandbox.
         environ: Environment of the caller.
         progress: Called with one line per step.

@@ -1,5 +1,5 @@
-"""The options of a sandbox, the state that it keeps between two commands, the paths of its files,
-and what its commands return.
+"""The options of a sandbox, the state that is kept between two commands, the paths of the sandbox's
+files, and the results of its commands.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ NODEMANAGERS = ("nodemanager", *(f"nodemanager{number}" for number in range(2, M
 
 
 def parse_modes(words: Iterable[str]) -> tuple[Mode, ...]:
-    """Parse the value of `--profile`, such as `kerberos+ha` or `kerberos,ha`, each mode once and in
-    canonical order.
+    """Parse the value of `--profile`, such as `kerberos+ha` or `kerberos,ha`; return each mode
+    once, in a fixed order.
 
     Raises:
-        UsageError: A word is not a mode, or `simple` is combined with one.
+        UsageError: A word is not a mode, or `simple` is combined with a mode.
     """
     asked = [part for word in words for part in re.split("[+,]", word)]
     unknown = [part for part in asked if part not in ("simple", *MODES)]
@@ -59,9 +59,9 @@ class SandboxDirs:
     """The directories of sandboxes.
 
     Attributes:
-        state_dir: Holds one directory for each sandbox: configuration, data, logs.
-        cache_dir: Holds the jars, shared by all sandboxes.
-        config_dir: Directory of the settings; the profile goes to `profiles.d` in it.
+        state_dir: Contains one directory for each sandbox: configuration, data, logs.
+        cache_dir: Contains the jars, which all sandboxes share.
+        config_dir: Directory of the settings; the profile is written to `profiles.d` in it.
     """
 
     state_dir: Path
@@ -71,7 +71,7 @@ class SandboxDirs:
 
 @dataclass(frozen=True)
 class SandboxOptions:
-    """The options of `up`; None means the existing sandbox's value, or else the default.
+    """The options of `up`. None means the value of the existing sandbox, or else the default.
 
     Attributes:
         hadoop_version: Hadoop version, default `jars.DEFAULT_VERSION`.
@@ -87,10 +87,11 @@ class SandboxOptions:
         executor: With Docker: Hadoop's own container-executor, instead of the sandbox's.
         mounts: With Docker: directories that jobs may mount, `/dir` to read or `/dir:rw`.
         default_timeouts: Keep Hadoop's default intervals and time-outs for jobs. Default no.
-        nodes: NodeManagers, each with the GPUs above. Default 1.
+        nodes: Number of NodeManagers; each offers `gpus` GPUs. Default 1.
         memory_mib: Memory that each node offers to containers, in MiB; the machine need not have
-            it. Default 12 GiB.
-        cpus: The same for cores. Default 16.
+            that much. Default 12 GiB.
+        cpus: Cores that each node offers to containers; the machine need not have that many.
+            Default 16.
     """
 
     hadoop_version: str | None = None
@@ -107,7 +108,7 @@ class SandboxOptions:
     cpus: int | None = None
 
     def chosen(self) -> dict[str, Any]:
-        """Return the options that were given, by name, as `SandboxState` has them."""
+        """Return the options that were given, by the names that `SandboxState` has for them."""
         given = {item.name: getattr(self, item.name) for item in fields(self)}
         return {name: _stored_value(value) for name, value in given.items() if value is not None}
 
@@ -119,7 +120,7 @@ def _stored_value(value: object) -> object:
 
 
 def check_name(name: str) -> None:
-    """Refuse a sandbox name that is not valid as a directory and as a profile name.
+    """Refuse a name of a sandbox that cannot be the name of a directory and of a profile.
 
     Raises:
         SandboxError: The name is not valid.
@@ -169,21 +170,23 @@ class Layout:
         self.executor = self.programs / "container-executor"
 
     def of_node(self, node: int, name: str, *, exposed: bool = False) -> Path:
-        """Return one node's directory `conf`, `nm-local` (containers), `nm-log` (their output) or
-        `nm-recovery`; `exposed`: as containers of Docker see it.
+        """Return one of a node's directories: `conf`, `nm-local` (containers), `nm-log` (their
+        output) or `nm-recovery`. With `exposed`, return the path that Docker containers see.
         """
         parent = self.home if name == "conf" else self.run
         return (self.exposed if exposed else parent) / f"{name}{'' if node == 1 else node}"
 
     def keytab(self, principal: str) -> Path:
-        """Return a principal's keytab: `alice.localhost.keytab` for `alice/localhost@REALM`."""
+        """Return the path of a principal's keytab: `alice.localhost.keytab` for
+        `alice/localhost@REALM`.
+        """
         return self.keytabs / f"{principal.partition('@')[0].replace('/', '.')}.keytab"
 
     def log(self, daemon: str) -> Path:
         return self.run / "log" / f"{daemon}.log"
 
     def make(self, nodes: int = 1) -> None:
-        """Create every directory that the daemons do not create themselves."""
+        """Create every directory that the daemons do not create by themselves."""
         # HDFS requires the directories of its web pages, which the jars do not contain; empty ones
         # are enough.
         pages = [
@@ -198,24 +201,24 @@ class Layout:
 
 @dataclass(frozen=True)
 class SandboxState:
-    """One sandbox, as chosen at its first `up`, and its processes.
+    """One sandbox, with the options that were chosen at its first `up`, and its processes.
 
     Attributes:
-        ready: Whether the first `up` has succeeded; otherwise the next one starts from scratch.
+        ready: Whether the first `up` has succeeded; otherwise the next `up` starts from scratch.
         block: Block of ports.
         home: Directory of the sandbox.
-        modes: Its additions to a simple cluster.
-        native: Directory of libhadoop.so; None where it is not needed.
+        modes: The sandbox's additions to a simple cluster.
+        native: Directory of libhadoop.so; None if the library is not needed.
         hosts_file: Whether the daemons read names from a separate file, because the machine's own
             name does not resolve.
-        network: Index of its Docker Engine's block of addresses.
+        network: Number of the Docker Engine's block of addresses.
         gpus: GPUs that the NodeManager offers.
         executor: Path of Hadoop's own container-executor; None for the sandbox's.
         mounts: Directories that jobs may mount into their containers.
         default_timeouts: Whether Hadoop's default intervals and time-outs apply to jobs.
-        nodes: Number of its NodeManagers.
-        memory_mib: Memory that each of them offers to containers, in MiB.
-        cpus: Cores that each of them offers.
+        nodes: Number of NodeManagers.
+        memory_mib: Memory that each NodeManager offers to containers, in MiB.
+        cpus: Cores that each NodeManager offers.
         daemons: Process of each daemon that was started.
     """
 
@@ -287,29 +290,31 @@ class SandboxState:
 
     @property
     def profile(self) -> str:
-        """The name of its settings profile."""
+        """The name of the sandbox's settings profile."""
         return profile_name(self.name)
 
     @property
     def dns_address(self) -> str:
-        """The address that Registry DNS listens on."""
+        """The address at which Registry DNS listens."""
         if self.docker:  # containers on a bridge cannot connect to loopback
             return self.engine.address
         return addresses.dns_address(self.block) if self.resolver == "system" else "127.0.0.1"
 
     @property
     def dns_port(self) -> int:
-        """The port that Registry DNS listens on."""
+        """The port at which Registry DNS listens."""
         return 53 if self.resolver == "system" else self.ports["dns"]
 
     @property
     def dns_server(self) -> str | None:
-        """`address:port` of Registry DNS; None without one."""
+        """`address:port` of Registry DNS; None if the sandbox has none."""
         return f"{self.dns_address}:{self.dns_port}" if self.dns else None
 
     @property
     def kdc_address(self) -> str:
-        """Address of the KDC, `address:port`; containers on a bridge cannot connect to loopback."""
+        """Address of the KDC, `address:port`; it is not loopback if there are containers on a
+        bridge, which cannot connect to loopback.
+        """
         return f"{self.engine.address if self.docker else '127.0.0.1'}:{self.ports['kdc']}"
 
     @property
@@ -319,7 +324,9 @@ class SandboxState:
 
     @property
     def hdfs_host(self) -> str:
-        """The address that HDFS listens on: containers on a bridge cannot connect to loopback."""
+        """The address at which HDFS listens; it is not loopback if there are containers on a
+        bridge, which cannot connect to loopback.
+        """
         return self.engine.address if self.docker else "localhost"
 
     @property
@@ -334,8 +341,8 @@ class SandboxState:
 
     @property
     def recovery(self) -> bool:
-        """Whether a NodeManager recovers its containers: its store is leveldb, whose native library
-        exists for this processor only.
+        """Whether NodeManagers can recover their containers. They store the state in leveldb, whose
+        native library exists only for some processors.
         """
         return platform.machine() in ("x86_64", "AMD64")
 
@@ -371,10 +378,11 @@ class SandboxState:
 
 
 def node_host(node: int) -> str:
-    """Return the host of a node, which is also the address that its NodeManager listens on.
+    """Return the host of a node, which is also the address at which its NodeManager listens.
 
-    Every node has an address of its own, as on a cluster, because YARN blacklists and places by
-    host; the ports are the same. An address, not a name, because clients connect to it.
+    Every node has an address of its own, as on a cluster, because YARN uses hosts for blacklists
+    and placement; the ports of all nodes are the same. Except for the first node (`localhost`), the
+    host is an address and not a name, because clients connect to it.
     """
     return "localhost" if node == 1 else f"127.0.0.{node}"
 
@@ -387,10 +395,10 @@ def save_state(state: SandboxState) -> None:
 
 
 def load_state(layout: Layout) -> SandboxState | None:
-    """Read the state; None if the sandbox does not exist.
+    """Read the state; return None if the sandbox does not exist.
 
     Raises:
-        SandboxError: The file was not written by this version of the package.
+        SandboxError: The file was written by another version of the package.
     """
     try:
         data = cast("dict[str, Any]", json.loads(layout.state_file.read_text()))
@@ -434,12 +442,12 @@ class DaemonStatus:
 
     Attributes:
         name: One of `daemons.TABLE`.
-        pid: Its process, None if it never started.
+        pid: The PID of the daemon's process; None if the daemon never started.
         alive: Whether the process exists and belongs to this sandbox.
-        healthy: Whether its health check passes.
-        reason: Why it is not healthy, or "".
-        ports: Ports it listens on.
-        log: Its log file.
+        healthy: Whether the daemon's health check passes.
+        reason: Why the daemon is not healthy, or "".
+        ports: The ports at which the daemon listens.
+        log: The daemon's log file.
     """
 
     name: str

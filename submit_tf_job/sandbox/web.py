@@ -1,5 +1,5 @@
-"""Send HTTP requests to the daemons, without a proxy, with TLS and Kerberos where required; make
-the directories of HDFS.
+"""Send HTTP requests to the daemons, without a proxy, and with TLS and Kerberos if required; make
+the directories on HDFS.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def require_gssapi() -> None:
     """Check that the Kerberos library is installed.
 
     Raises:
-        SandboxError: It is not; the hint is the command that installs it.
+        SandboxError: The library is not installed; the hint is the command that installs it.
     """
     try:
         import gssapi  # noqa: F401
@@ -45,8 +45,8 @@ def require_gssapi() -> None:
 
 
 def _negotiate_header(state: SandboxState, host: str) -> str:
-    """Return the Negotiate header for a request of the sandbox's user, who may do everything; the
-    host, as the URL names it, is part of the server's principal.
+    """Return the Negotiate header for a request of the sandbox's user, who may do everything. The
+    host is part of the server's principal, and must be written as in the URL.
     """
     try:
         import gssapi
@@ -84,14 +84,15 @@ def send(
 ) -> tuple[int, bytes]:
     """Send one request to a daemon of the sandbox and return status and body.
 
-    It follows no redirect: a standby ResourceManager redirects, and a ticket is valid for one host
-    only.
+    Redirects are not followed: a standby ResourceManager redirects, and a ticket is valid only for
+    one host.
 
     Args:
         method: HTTP method.
         url: Address, always on this machine.
-        state: The sandbox, as whose user it is sent; None for an address with a right of its own.
-        timeout_s: Maximum seconds without data.
+        state: The sandbox whose user sends the request; None for an address that needs no
+            authentication.
+        timeout_s: The largest number of seconds without data.
         body: File to send.
 
     Raises:
@@ -167,8 +168,8 @@ def _directories_to_make(state: SandboxState) -> list[tuple[str, str, str | None
 
 
 def prepare_hdfs(state: SandboxState) -> None:
-    """Create the directories, and for Hadoop versions that need it upload the service AM's classes.
-    Repeating it changes nothing.
+    """Create the directories, and, for Hadoop versions that need it, upload the classes of the
+    service AM. A second call changes nothing.
 
     Raises:
         SandboxError: The NameNode returns an error.
@@ -186,8 +187,8 @@ def prepare_hdfs(state: SandboxState) -> None:
 
 
 def _upload_tarball(state: SandboxState, source: Path, target: str) -> None:
-    """Write the tarball; the services API accepts it only if everyone can read it and enter its
-    parents.
+    """Upload the tarball; the services API accepts it only if everyone can read it and enter its
+    parent directories.
     """
     parent = target.rpartition("/")[0]
     _hdfs_put(state, parent, {"op": "MKDIRS", "permission": "755"})

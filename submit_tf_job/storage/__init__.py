@@ -1,5 +1,5 @@
-"""File storage on HDFS (without Java), object stores and this machine, with one class and one set
-of errors.
+"""Storage of files on HDFS (without Java), in object stores and on this machine, with one class and
+one set of errors for all.
 
     hdfs://, viewfs://      hdfs-native (RPC and block protocol, no JVM)
     webhdfs://, swebhdfs:// fsspec's WebHDFS
@@ -61,8 +61,8 @@ def open_storage(
     as_proxy: bool = False,
     timeout_s: float = 60.0,
 ) -> Storage:
-    """Open the storage of a URI, or the cluster's default file system, without a connection until
-    the first use.
+    """Open the storage of a URI, or of the cluster's default file system; no connection is made
+    before the first use.
 
     Args:
         uri: `hdfs://nameservice1/any/path`, `hdfs:///path` (default file system), `s3://bucket`,
@@ -123,7 +123,7 @@ def open_storage(
 def _scheme_and_authority(
     uri: str | None, hadoop_conf: Path | None
 ) -> tuple[str, str, HadoopConfiguration]:
-    """Return scheme and authority of a storage, and the configuration if that was needed."""
+    """Return scheme and authority of a storage, and the configuration if it was needed for that."""
     if uri is None and hadoop_conf is None:
         raise UsageError(
             "no storage is named",
@@ -147,7 +147,8 @@ def _scheme_and_authority(
 
 
 def hadoop_properties(hadoop_conf: Path | None) -> HadoopConfiguration:
-    """Return core-site.xml and hdfs-site.xml of a directory, as Hadoop's clients read them.
+    """Return the properties of core-site.xml and hdfs-site.xml in a directory, as Hadoop's clients
+    read them.
 
     Raises:
         SettingsError: The directory does not exist, or a file cannot be read.
@@ -165,8 +166,8 @@ def default_fs(hadoop_conf: Path) -> str:
     """Return `fs.defaultFS` of a Hadoop configuration directory, without Java.
 
     Raises:
-        SettingsError: core-site.xml does not set it, cannot be read, or has a variable in it that
-            is not set.
+        SettingsError: core-site.xml does not set `fs.defaultFS`, or cannot be read, or the value
+            contains a variable that is not set.
 
     Example:
         >>> default_fs(Path("/etc/hadoop/conf"))  # doctest: +SKIP
@@ -197,7 +198,7 @@ def _default_of(conf: HadoopConfiguration, directory: Path) -> str:
 
 
 def is_own_hdfs(uri: str, hadoop_conf: Path | None) -> bool:
-    """Return whether a URI refers to an HDFS in the Hadoop configuration.
+    """Return whether a URI refers to an HDFS that the Hadoop configuration names.
 
     Example:
         >>> is_own_hdfs("hdfs:///data", None)
@@ -232,10 +233,11 @@ def files_of(storage: Storage, path: str, most: float = math.inf) -> list[Stat]:
         storage: The storage to search.
         path: A file; a directory, for all files below it; or a pattern with `*`, `?` and `[…]`,
             each of which matches within one path component.
-        most: How many files and directories may be listed for it.
+        most: The largest number of files and directories that may be listed in order to find the
+            files.
 
     Raises:
-        UsageError: There are more.
+        UsageError: There are more files and directories than `most`.
         NoSuchPath: The path does not exist; for a pattern without a match, an empty list is
             returned.
 
@@ -271,7 +273,9 @@ def _is_hidden(name: str) -> bool:
 def _matching_files(
     storage: Storage, pattern: str, listed: Callable[[str], list[Stat]]
 ) -> list[Stat]:
-    """Match a pattern component by component; those before the first wildcard in one step."""
+    """Match a pattern one component after another; the components before the first wildcard are one
+    step.
+    """
     parts = pattern.strip("/").split("/")
     plain = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
     found = [storage.stat(f"/{'/'.join(parts[:plain])}")]

@@ -1,4 +1,6 @@
-"""The interface that every storage implements, and the errors that libraries' exceptions become."""
+"""The interface that every storage implements, and the errors into which the exceptions of
+libraries are converted.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,11 @@ PIECE = 4 * 1024 * 1024
 
 
 class NoSuchPath(UsageError, FileNotFoundError):
-    """No file or directory of that path exists."""
+    """No file or directory with that path exists."""
 
 
 class PathExists(UsageError, FileExistsError):
-    """A file or directory of that path already exists."""
+    """A file or directory with that path already exists."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,10 @@ class Stat:
     """The metadata of one file or directory.
 
     Attributes:
-        path: Absolute, without scheme and host.
+        path: The absolute path, without scheme and host.
         size: Bytes; 0 for a directory.
-        mode: Permission bits, None if the storage has none.
-        modified_ms: Milliseconds since the epoch, 0 if unknown.
+        mode: Permission bits; None if the storage has none.
+        modified_ms: Milliseconds since 1970; 0 if unknown.
     """
 
     path: str
@@ -63,9 +65,9 @@ class RangeReader:
     """An open file that can be read at any offset.
 
     Attributes:
-        url: Its URI, for messages.
+        url: The file's URI, for messages.
         size: Size in bytes when the file was opened.
-        read: Reads a number of bytes from an offset; the file must have that many.
+        read: Reads a number of bytes from an offset; the file must have that many bytes.
     """
 
     url: str
@@ -144,15 +146,17 @@ class Storage(ABC):
 
     @abstractmethod
     def _rename_path(self, source: str, target: str, *, overwrite: bool) -> None:
-        """Move atomically; raise `FileExistsError` if the target exists, unless `overwrite`."""
+        """Move a path atomically. If the target exists, raise `FileExistsError`, unless
+        `overwrite`.
+        """
 
     @abstractmethod
     def _make_directory(self, path: str, mode: int) -> None:
-        """Create one directory in an existing parent; do nothing if it exists."""
+        """Create one directory, whose parent must exist; do nothing if the directory exists."""
 
     @abstractmethod
     def home(self, user: str) -> str:
-        """Return the path of a user's home directory, which may not exist.
+        """Return the path of a user's home directory; the directory need not exist.
 
         Raises:
             UsageError: This storage has no home directories.
@@ -164,7 +168,7 @@ class Storage(ABC):
         """Return the metadata of a file or directory.
 
         Raises:
-            NoSuchPath: It does not exist.
+            NoSuchPath: The path does not exist.
         """
         path = self.path(path)
         with translated(self.root + path):
@@ -174,7 +178,7 @@ class Storage(ABC):
         """List a directory, sorted by name.
 
         Raises:
-            NoSuchPath: It does not exist.
+            NoSuchPath: The directory does not exist.
         """
         path = self.path(path)
         with translated(self.root + path):
@@ -205,7 +209,7 @@ class Storage(ABC):
         """Return the absolute path without scheme and authority.
 
         Raises:
-            UsageError: It belongs to another storage, is relative, or contains `..`.
+            UsageError: The path belongs to another storage, is relative, or contains `..`.
         """
         plain = path
         if re.match(r"[a-zA-Z][\w+.-]*:", path):
@@ -230,20 +234,20 @@ class Storage(ABC):
         return False
 
     def url(self, path: str) -> str:
-        """Return the complete URI of a path for YARN's containers; it is not escaped, because
-        Hadoop's `Path` expects that.
+        """Return the complete URI of a path, for YARN's containers. The URI is not escaped, because
+        Hadoop's `Path` expects an unescaped one.
         """
         return self.root + self.path(path)
 
     def look(self, path: str) -> Stat | None:
-        """Return the metadata of a file or directory; None if it does not exist."""
+        """Return the metadata of a file or directory; None if the path does not exist."""
         try:
             return self.stat(path)
         except FileNotFoundError:
             return None
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or directory of that path exists."""
+        """Return whether a file or directory with that path exists."""
         return self.look(path) is not None
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
@@ -260,7 +264,7 @@ class Storage(ABC):
         """Return the content of a file of at most `limit` bytes.
 
         Raises:
-            UsageError: It is larger.
+            UsageError: The file is larger.
         """
         reader = self.open(path)
         if reader.size > limit:
@@ -279,11 +283,11 @@ class Storage(ABC):
         mode: int = 0o600,
         overwrite: bool = True,
     ) -> None:
-        """Write a file atomically: under a temporary name in the same directory, then renamed, so
-        that an incomplete file is never visible.
+        """Write a file atomically. It is written under a temporary name in the same directory, and
+        then renamed, so that an incomplete file is never visible.
 
         Args:
-            path: Path of the file; the directory must exist.
+            path: Path of the file; its directory must exist.
             content: The bytes, or pieces of them.
             mode: Permission bits of the file.
             overwrite: Whether to replace an existing file.
@@ -303,7 +307,7 @@ class Storage(ABC):
             raise
 
     def create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
-        """Write a new file under its own name; after an error, an incomplete file remains."""
+        """Write a new file directly under its name; after an error, an incomplete file remains."""
         path = self.path(path)
         with translated(self.root + path):
             self._create_file(path, pieces, mode)
@@ -320,7 +324,8 @@ class Storage(ABC):
             self._rename_path(source, target, overwrite=False)
 
     def now_ms(self, directory: str) -> int:
-        """Return the time by the storage's clock, by creating a file in a directory.
+        """Return the time by the storage's clock, in milliseconds since 1970. To learn it, a file
+        is created in the directory.
 
         Raises:
             NoSuchPath: The directory does not exist.
@@ -333,8 +338,8 @@ class Storage(ABC):
             self.remove(path)
 
     def mkdirs(self, path: str, mode: int = 0o700) -> None:
-        """Create a directory and its missing parents, all with `mode`; existing ones are not
-        changed.
+        """Create a directory and its missing parents, all with the mode `mode`; directories that
+        exist are not changed.
         """
         missing = []
         current = self.path(path)
@@ -350,7 +355,7 @@ class Storage(ABC):
 
 
 class _FailureRow(NamedTuple):
-    """The error of this package for a failure."""
+    """The error of this package for one kind of failure."""
 
     kind: type[SubmitTFJobError]
     hint: str = ""
@@ -418,7 +423,7 @@ _ERRNO: dict[int, _FailureRow] = {  # those for which Python has no class
 
 
 def failure(error: BaseException, where: str) -> SubmitTFJobError:
-    """Convert any exception of a storage library to an error of this package.
+    """Return the error of this package for any exception of a storage library.
 
     Args:
         error: The library's exception.
@@ -445,8 +450,8 @@ def _row_of_error(error: BaseException, words: str) -> _FailureRow:
 
 
 def _hadoop_words(error: BaseException) -> str:
-    """Return the first line of an error message; hdfs-native returns Rust's debug format,
-    `RPCError("class", "message")`, escaped.
+    """Return the first line of an error message. hdfs-native gives the message in Rust's debug
+    format, `RPCError("class", "message")`, with escapes.
     """
     text = str(error)
     found = re.fullmatch(r'(?:Fatal)?RPCError\("([^"]*)", "(.*)"\)', text, re.DOTALL)
@@ -464,7 +469,7 @@ def _first_line(text: str) -> str:
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Convert any exception of the block to an error of this package."""
+    """Convert any exception in the block to an error of this package."""
     try:
         yield
     except SubmitTFJobError:

@@ -1,4 +1,4 @@
-"""HDFS through hdfs-native, by RPC and the block protocol: no Java, no libhdfs.
+"""HDFS through hdfs-native, which speaks RPC and the block protocol: without Java and libhdfs.
 
 hdfs-native takes its configuration as an argument, but the user name for simple authentication only
 from HADOOP_USER_NAME, which it reads at every connection to a NameNode. Therefore
@@ -41,17 +41,17 @@ _LEAVING = threading.Event()
 
 
 def calls_under_way() -> bool:
-    """Return whether any call of hdfs-native is still running, even if it has timed out.
+    """Return whether any call of hdfs-native is still running, including calls that have timed out.
 
-    A call that returns while Python exits aborts the process with status 134, because Python
-    unwinds the thread through Rust's frames. A program that needs no cleanup by Python can exit by
+    If a call returns while Python exits, the process is aborted with status 134, because Python
+    unwinds the thread through Rust's frames. A program that needs no cleanup by Python can use
     `os._exit` while a call is running.
     """
     return bool(_UNDER_WAY)
 
 
 def _wait_for_calls() -> None:
-    """Wait at exit for calls that have timed out, or are about to begin."""
+    """At exit, wait for calls that have timed out, and for calls that are about to begin."""
     _LEAVING.set()
     for _ in waiting.HDFS_CALLS_HAVE_ENDED.attempts():
         if not _UNDER_WAY:
@@ -62,7 +62,9 @@ atexit.register(_wait_for_calls)
 
 
 def _within_limit(call: Callable[[], T], timeout_s: float, what: str) -> T:
-    """Run a call of hdfs-native, which has no timeouts, in a thread with a timeout."""
+    """Run a call of hdfs-native in a thread, with a timeout, because hdfs-native has no timeouts of
+    its own.
+    """
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -104,8 +106,8 @@ class HdfsStorage(Storage):
         scheme: `hdfs` or `viewfs`.
         authority: `host:port`, `host`, or a nameservice of `conf`.
         conf: Properties of core-site.xml and hdfs-site.xml; HADOOP_CONF_DIR is not used.
-        user: For simple authentication; None for the login name (or HADOOP_USER_NAME).
-        timeout_s: Limit of each single call.
+        user: The user for simple authentication; None for the login name (or HADOOP_USER_NAME).
+        timeout_s: Limit of each single call, in seconds.
     """
 
     def __init__(
@@ -153,8 +155,8 @@ class HdfsStorage(Storage):
             return self._client
 
     def _probe_addresses(self) -> None:
-        """Raise an error with the address within seconds if no process listens there; hdfs-native
-        waits for the kernel's timeout.
+        """Raise an error with the address, within seconds, if no process listens there; hdfs-native
+        would wait until the kernel gives up.
         """
         problems, missing = [], True
         for address in self._addresses:
@@ -171,9 +173,11 @@ class HdfsStorage(Storage):
             raise self._unreachable_error("; ".join(problems), missing)
 
     def _unreachable_error(self, why: str, missing: bool) -> SubmitTFJobError:
-        """Return the error of a connection that failed; `missing` if there is no such host.
+        """Return the error for a connection that failed; `missing` tells that there is no such
+        host.
 
-        `hdfs://models/x` names a host where a path was meant.
+        In `hdfs://models/x`, for example, `models` is a host, although the user probably meant a
+        path.
         """
         name = urlsplit(self.root).netloc
         services = listed(self._conf, "dfs.nameservices")
@@ -245,8 +249,8 @@ class HdfsStorage(Storage):
 
 
 def _is_no_address(error: OSError | ValueError) -> bool:
-    """Return whether a connection failed because of its address: there is no such host, or it has
-    no port, or characters that no host name has.
+    """Return whether a connection failed because the address is wrong: there is no such host, the
+    port is missing, or the host's name has characters that no host name has.
     """
     if isinstance(error, socket.gaierror):
         return error.errno != socket.EAI_AGAIN
@@ -254,8 +258,8 @@ def _is_no_address(error: OSError | ValueError) -> bool:
 
 
 def _with_fallback(table: str, conf: Mapping[str, str]) -> dict[str, str]:
-    """Add a fallback to a mount table of viewfs: hdfs-native requires one (`No viewfs fallback
-    mount found`), Hadoop does not.
+    """Add a fallback to a mount table of viewfs. hdfs-native requires a fallback (`No viewfs
+    fallback mount found`), and Hadoop does not.
 
     The fallback is an empty location, so that a path outside all mounts does not exist, as in
     Hadoop.

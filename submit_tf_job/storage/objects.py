@@ -1,4 +1,4 @@
-"""Object stores and other file systems of fsspec (`s3://`, …)."""
+"""Object stores, and other file systems that fsspec supports (`s3://`, …)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs"}
 class ObjectStorage(Storage):
     """A bucket of an object store.
 
-    It has no directories, permissions or renames; an upload becomes visible when it is complete.
+    An object store has no directories, permissions or renames; an upload becomes visible when it is
+    complete.
 
     Args:
-        scheme: As in the URI; unchanged in `url`, so that Hadoop reads `s3a://` again.
+        scheme: The scheme in the URI. `url` returns it unchanged, so that Hadoop gets the `s3a://`
+            that it needs.
         authority: The bucket.
         options: Arguments of fsspec's file system.
     """

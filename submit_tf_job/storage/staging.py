@@ -1,14 +1,14 @@
-"""Upload a job's files for its containers: each content once, atomically, readable only by their
-owner.
+"""Upload a job's files for its containers: each content only once, atomically, and readable only by
+its owner.
 
 A file is stored at `<staging>/files/<job>/<id of its content>/<name>` and never changed: a
 NodeManager rejects a file whose time or size differs from what the ApplicationMaster read
-(FSDownload.verifyAndCopy). An empty `.used` beside it is written again at each submission that uses
-it. `bootstrap.zip` belongs to no job, and is never removed.
+(FSDownload.verifyAndCopy). An empty file `.used` beside it is written again at each submission that
+uses the file. `bootstrap.zip` belongs to no job, and is never removed.
 
-A client that stages writes that mark first, and then checks whether the content exists. A client
-that removes renames the content's directory first, and then reads the mark. So one of the two
-notices the other.
+A client that stages a file first writes that mark, and then checks whether the content exists. A
+client that removes a file first renames the content's directory, and then reads the mark. So at
+least one of the two clients notices the other.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PIECE = 4 * 1024**2
 
 @dataclass(frozen=True)
 class Sent:
-    """The progress of an upload, in bytes.
+    """The progress of an upload in bytes.
 
     Attributes:
         total: Total size of the missing files.
@@ -63,12 +63,12 @@ class Sent:
 
 @dataclass(frozen=True)
 class Leftover:
-    """The staged files of all jobs of one name.
+    """The staged files of all jobs that have the same name.
 
     Attributes:
-        paths: Their directories.
-        size: Bytes.
-        used: Time of the last submission of a job of that name, as far as the files show it.
+        paths: The directories of the files.
+        size: The size of the files in bytes.
+        used: The time of the last submission of a job with that name, as far as the files show it.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Leftover:
 
 
 def stream(content: Content, piece: int = PIECE) -> Iterator[bytes]:
-    """Yield a content in pieces of that size; files are read during the upload.
+    """Yield a content in pieces of a given size; files are read during the upload.
 
     Raises:
         UsageError: A file was removed or changed since it was hashed.
@@ -168,7 +168,7 @@ def stage(
     user: str | None = None,
     told: Callable[[Sent], None] = lambda _sent: None,
 ) -> list[Upload]:
-    """Upload the missing files, several at once, and return these.
+    """Upload the files that are missing, several at once, and return these.
 
     Two clients may upload the same content at once: each uses its own temporary name, and the first
     file to be complete is kept.
@@ -177,7 +177,7 @@ def stage(
         uploads: Files and their targets; all of one job.
         storage: The storage to upload to.
         user: Required owner of the files; None for any.
-        told: Called with the progress, by any thread, one at a time.
+        told: Called with the progress, from any thread, one call at a time.
 
     Raises:
         AuthError: The directory is not writable, or an existing one belongs to another user.
@@ -278,8 +278,8 @@ def stage_secret(storage: Storage, path: str, content: bytes, *, user: str, leve
 
 
 def _refuse_strangers(storage: Storage, found: Stat, user: str) -> None:
-    """Raise AuthError if `found` belongs to another user, who may have stored other bytes under
-    our hash.
+    """Raise AuthError if `found` belongs to another user: that user may have stored other bytes
+    under our hash.
     """
     if found.owner and found.owner != user:
         message = f"{storage.url(found.path)}: belongs to {found.owner}, not to {user}"
@@ -290,21 +290,21 @@ def _refuse_strangers(storage: Storage, found: Stat, user: str) -> None:
 
 
 def forget(storage: Storage, path: str) -> None:
-    """Remove a content's directory, and the job's if it is empty then."""
+    """Remove the directory of a content, and then the directory of its job if it is empty."""
     directory = storage.path(path)
     storage.remove(directory, recursive=True)
     _remove_empty(storage, parent_of(directory))
 
 
 def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
-    """Remove the staged files of earlier runs of the same job that this run does not use.
+    """Remove the staged files of earlier runs of the same job, except files that this run uses.
 
-    Files that were used in the last minutes before this run, or later, stay: they may be those of
-    another submission, whose POST is late.
+    Files that were used in the last minutes before this run, or later, are kept: they may belong to
+    another submission whose POST arrives late.
 
     Args:
-        storage: The storage that contains it.
-        directories: This job's own, each beside those of other jobs.
+        storage: The storage that contains the files.
+        directories: The directories that this run uses; earlier runs have theirs beside these.
     """
     mine = {storage.path(directory) for directory in directories}
     for above in {parent_of(path) for path in mine}:
@@ -316,15 +316,18 @@ def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
 
 
 def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int) -> None:
-    """Remove the staged files of a deleted job, and others of its name that were not used recently.
+    """Remove the staged files of a deleted job, and other files of jobs with the same name that
+    were not used recently.
 
-    A submission in progress has used its files after the deleted service was stored, so they stay.
+    A submission in progress has used its files after the deleted service was stored, so its files
+    are kept.
 
     Args:
         storage: The storage that contains them.
         path: The directory of a job's name, with a directory for each content or submission.
         service: The JSON of the deleted service; the paths in it were staged for it.
-        posted_ms: When YARN stored that, by the clock of the storage.
+        posted_ms: When YARN stored the deleted service, in milliseconds by the clock of the
+            storage.
     """
     path = storage.path(path)
     with suppress(NoSuchPath):  # no files were staged, or another client has removed them
@@ -336,7 +339,9 @@ def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int) -> 
 
 
 def forget_leftover(storage: Storage, found: Leftover) -> None:
-    """Remove the staged files of the jobs of one name, except those used since they were listed."""
+    """Remove the staged files of all jobs with one name, except files that were used after they
+    were listed.
+    """
     for path in found.paths:
         with suppress(NoSuchPath):
             for item in storage.list_dir(path):
@@ -345,7 +350,7 @@ def forget_leftover(storage: Storage, found: Leftover) -> None:
 
 
 def _remove_unused(storage: Storage, item: Stat, limit: datetime) -> None:
-    """Remove a file or directory that was not used after `limit`."""
+    """Remove a file or directory, unless it was used after `limit`."""
     if _last_use(storage, item) > limit:
         return
     if storage.renames:
@@ -364,8 +369,8 @@ def _remove_unused(storage: Storage, item: Stat, limit: datetime) -> None:
 
 
 def _remove_empty(storage: Storage, path: str) -> None:
-    """Remove a job's directory if it is empty; files that another client has put there meanwhile
-    stay.
+    """Remove a job's directory if it is empty; files that another client has written there
+    meanwhile are kept.
     """
     if not storage.list_dir(path):
         with suppress(SubmitTFJobError):  # it is not empty any more
@@ -382,7 +387,7 @@ def _moment_of(milliseconds: int) -> datetime:
 
 
 def leftovers(storage: Storage, root: str, *, older_than: timedelta) -> Iterator[Leftover]:
-    """List the jobs without recently staged files; remove nothing.
+    """List the names of jobs whose staged files were not used recently; remove nothing.
 
     A job may run for longer than `older_than`, or be started again: the caller has to check.
 

@@ -24,7 +24,9 @@ CHECK_ADDRESS = "Check host and port of the NameNode's web server."
 
 
 class _Client(WebHDFS):  # type: ignore[misc]  # fsspec has no types
-    """fsspec's client with timeouts, which ignores proxies and .netrc of the environment."""
+    """fsspec's client, with timeouts added; it ignores proxies and .netrc, which the environment
+    may name.
+    """
 
     cachable = False
 
@@ -52,13 +54,13 @@ class WebHdfsStorage(Storage):
     Args:
         scheme: `webhdfs` or `swebhdfs` (TLS).
         authority: `host:port` of the NameNode's web server or of an HttpFS gateway.
-        user: For simple authentication, or the user to impersonate as a proxy user.
+        user: The user for simple authentication, or the user to impersonate as a proxy user.
         kerberos: Whether to authenticate by SPNEGO (needs requests-kerberos); the ticket then
             determines the user.
         proxied: Whether to impersonate `user` (doas).
-        default_fs: The configuration's default file system, if known; `url` returns it for YARN
-            where it is of `hdfs://`.
-        timeout_s: Maximum time without data, for each request.
+        default_fs: The default file system of the configuration, if known. If it begins with
+            `hdfs://`, `url` returns URIs on it for YARN.
+        timeout_s: The largest number of seconds without data, for each request.
     """
 
     def __init__(
@@ -114,7 +116,7 @@ class WebHdfsStorage(Storage):
         return f"{scheme}://{authority}" == self._hdfs_root
 
     def url(self, path: str) -> str:
-        """Return the complete URI of a path, with `hdfs://` if that is known."""
+        """Return the complete URI of a path, with `hdfs://` if that address is known."""
         return (self._hdfs_root or self.root) + self.path(path)
 
     def _stat_path(self, path: str) -> Stat:
@@ -174,8 +176,9 @@ class WebHdfsStorage(Storage):
 
 
 def _spnego_options() -> dict[str, Any]:
-    """Return the arguments for SPNEGO: send the ticket at once, which raises an error with the
-    reason if none exists; verify the server's authentication in each response that contains one.
+    """Return the arguments for SPNEGO. The ticket is sent at once, which raises an error with the
+    reason if there is no ticket; and the server's authentication is verified in each response that
+    contains it.
     """
     requests_kerberos = library("requests_kerberos")
     # this logger writes the Authorization header
@@ -188,8 +191,8 @@ def _spnego_options() -> dict[str, Any]:
 
 
 def _pieces_to_the_end(pieces: Iterable[bytes], broken: list[Exception]) -> Iterator[bytes]:
-    """Yield the pieces of an upload. If they raise an error, add it to `broken` and end the upload
-    as if it were complete.
+    """Yield the pieces of an upload. If reading them raises an error, add the error to `broken`,
+    and end the upload as if it were complete.
 
     If the upload were aborted, the DataNode would create the file after the caller has removed it.
     """

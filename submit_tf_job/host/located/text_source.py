@@ -1,4 +1,6 @@
-"""Read the text of a file, and parse it by its content: YAML (`yaml_source.py`), JSON or XML."""
+"""Read the text of a file, and parse it: as YAML (`yaml_source.py`), JSON or XML, chosen by the
+content.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def parse_file(path: Path, notes: Diagnostics) -> Node:
         notes: Collects problems; its source is the file's name in messages.
 
     Raises:
-        Unreadable: It cannot be read, or parsed.
+        Unreadable: The file cannot be read or parsed.
     """
     try:
         content = read_input(path, MAX_BYTES + 1)
@@ -49,8 +51,8 @@ def parse_file(path: Path, notes: Diagnostics) -> Node:
 
 
 def read_mapping(text: str, source: str) -> tuple[dict[str, Any], dict[str, Location]]:
-    """Return a YAML file of one mapping as plain values, with the location of each key by its
-    dotted path; an empty file is an empty mapping.
+    """Return a YAML file that contains one mapping as plain values, and the location of each key by
+    its dotted path; an empty file gives an empty mapping.
 
     Raises:
         Unreadable: The text is not YAML, or not a mapping.
@@ -79,10 +81,10 @@ def decode(text: str | bytes, source: str) -> str:
 
     Args:
         text: The text, or its bytes in UTF-8.
-        source: Its name in messages.
+        source: The name of the text in messages.
 
     Raises:
-        Unreadable: It is too large, is not UTF-8, or contains control characters.
+        Unreadable: The text is too large, is not UTF-8, or contains control characters.
     """
     if len(text) > MAX_BYTES:
         raise Unreadable(
@@ -119,11 +121,11 @@ def _position_after(before: str, source: str) -> Location:
 
 
 def parse(text: str, notes: Diagnostics) -> Node:
-    """Return the located tree: of XML by the content of the file, of JSON by its name or content,
-    else of YAML.
+    """Return the located tree. Whether the text is XML is decided by its content; whether it is
+    JSON, by the name of the source or by the content; else it is YAML.
 
     Raises:
-        Unreadable: It cannot be parsed.
+        Unreadable: The text cannot be parsed.
     """
     if text.lstrip().startswith("<"):
         return read_xml(text, notes)
@@ -248,7 +250,7 @@ class _JsonReader:
         return Table(tuple(entries.values()), place)
 
     def _has_more(self, closing: str, *, first: bool) -> bool:
-        """Step over a bracket or comma; return whether another member follows."""
+        """Skip a bracket or comma; return whether another member follows."""
         if first:
             self._at += 1
         self._skip_blanks()
@@ -313,7 +315,7 @@ class _Property:
 
 
 def read_xml(text: str, notes: Diagnostics) -> Table:
-    """Read a configuration; a property that stands twice is a problem.
+    """Read a Hadoop configuration; a property that occurs twice is a problem.
 
     Raises:
         Unreadable: The text is not XML, not a configuration, or has a document type.

@@ -1,5 +1,5 @@
-"""The located tree of a job spec: values as written, each with its location; and the problems that
-are found in it.
+"""The located tree of a job spec: the values as they are written, each with its location; and the
+problems that are found in the tree.
 
 YAML, JSON, the settings and `--set` all produce this tree.
 """
@@ -24,7 +24,7 @@ class Location:
     """The source, line and column of a value in the user's input.
 
     Attributes:
-        path: Its path in a file of another format, for messages; "" in a job spec.
+        path: The path of the value in a file of another format, for messages; "" in a job spec.
     """
 
     source: str
@@ -33,12 +33,12 @@ class Location:
     path: str = ""
 
     def __str__(self) -> str:
-        """Return the location as messages have it: file:line:column."""
+        """Return the location in the form that messages have: file:line:column."""
         return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
 
 
 class ScalarKind(Enum):
-    """The type of a scalar, by YAML 1.2's core schema or by JSON."""
+    """The type of a scalar, as YAML 1.2's core schema or JSON defines it."""
 
     TEXT = "text"
     WHOLE = "a whole number"
@@ -49,11 +49,12 @@ class ScalarKind(Enum):
 
 @dataclass(frozen=True)
 class Scalar:
-    """One value.
+    """One value that is neither a list nor a mapping.
 
     Attributes:
-        text: The content of a text; the characters in the file of any other scalar.
-        plain: Whether it is written in YAML without quotes, so that a YAML reader chooses its kind.
+        text: For a text, its content; for any other scalar, the characters in the file.
+        plain: Whether the value is written in YAML without quotes, so that a YAML reader decides
+            what kind it is.
     """
 
     kind: ScalarKind
@@ -72,7 +73,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Pair:
-    """One key with its value; the location is the key's."""
+    """One key with its value; the location is that of the key."""
 
     key: str
     place: Location
@@ -81,7 +82,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Table:
-    """A mapping: keys are text as written, and distinct."""
+    """A mapping. Its keys are texts as they are written, and each occurs once."""
 
     entries: tuple[Pair, ...]
     place: Location
@@ -95,7 +96,7 @@ class Table:
         return Table(tuple(entry for entry in self.entries if entry.key not in keys), self.place)
 
     def with_entry(self, new: Pair) -> Table:
-        """Return a copy in which `new` replaces the entry of that key, or is appended."""
+        """Return a copy in which `new` replaces the entry with the same key, or is appended."""
         if self.find(new.key) is None:
             return Table((*self.entries, new), self.place)
         return Table(
@@ -152,7 +153,9 @@ def key_places(node: Node, prefix: str = "") -> Iterator[tuple[str, Location]]:
 
 
 def from_python(value: object, place: Location) -> Node:
-    """Return plain Python values as nodes at one location; a node in them keeps its own."""
+    """Return plain Python values as nodes that all have one location; a value that is a node
+    already keeps its own location.
+    """
     if isinstance(value, (Scalar, Items, Table)):
         return value
     if isinstance(value, Mapping):
@@ -183,7 +186,7 @@ _LONGEST_PATH = 300  # a key may be as long as the file
 
 
 class Unreadable(Exception):
-    """The text cannot be parsed beyond this location."""
+    """The text cannot be parsed after this location."""
 
     def __init__(self, place: Location, message: str, path: str = "") -> None:
         super().__init__(message)
@@ -192,7 +195,7 @@ class Unreadable(Exception):
 
 
 class Diagnostics:
-    """Problems by location, and the location of each value by path."""
+    """Collects problems with their locations, and the location of each value by its path."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -206,7 +209,9 @@ class Diagnostics:
         return len(self.problems) > MAX_PROBLEMS
 
     def problem(self, place: Location, path: str, message: str) -> None:
-        """Add one problem; in a file of another format its path there, `place.path`, is shown."""
+        """Add one problem. If the location is in a file of another format, the path in that file
+        (`place.path`) is shown.
+        """
         path = place.path or path
         path = (
             path
@@ -228,7 +233,7 @@ class Diagnostics:
             )
 
     def default(self, path: str) -> None:
-        """Record that the built-in default of a path is used."""
+        """Record that the value at a path is the built-in default."""
         self.places.setdefault(path, BUILT_IN)
 
     def check(self) -> None:
@@ -243,7 +248,7 @@ class Diagnostics:
 
 @dataclass(frozen=True)
 class Where:
-    """The path of one value of the job spec, where problems are reported."""
+    """The path of one value of the job spec; problems with the value are reported here."""
 
     path: str
     notes: Diagnostics
@@ -262,8 +267,8 @@ class Where:
         return Where(f"{self.path}[{index}]", self.notes)
 
     def fail(self, message: str, key: str = "") -> AlwaysNone:
-        """Report a problem of this value, or of one of its members; if the member is absent, at the
-        location of the mapping.
+        """Report a problem with this value, or with one of its members; if the member is absent,
+        the location is that of the mapping.
         """
         path = self.member(key).path if key else self.path
         place = self.notes.places.get(path, BUILT_IN)

@@ -1,8 +1,8 @@
-"""Read strict YAML into the located tree: one document, no duplicate key, no tags, few aliases.
+"""Read strict YAML into the located tree: one document, no duplicate keys, no tags, few aliases.
 
-Only PyYAML's parser is used: its loaders keep the last duplicate key, retype text and build
-objects. Unquoted scalars are resolved here, and those found that other YAML readers resolve
-differently.
+Only the parser of PyYAML is used, because its loaders keep the last of several duplicate keys, turn
+text into other types, and build objects. This module resolves unquoted scalars, and also finds
+scalars that other YAML readers resolve differently.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ _TAB = "a tab; YAML is indented with spaces only"
 
 
 def read_yaml(text: str, notes: Diagnostics, place: Location | None = None) -> Node:
-    """Return the located tree of one YAML document; `place` is one location for all of it.
+    """Return the located tree of one YAML document; if `place` is given, it is the location of all
+    nodes.
 
     Raises:
         Unreadable: The text is not YAML, or uses a refused feature.
@@ -99,7 +100,8 @@ def read_yaml(text: str, notes: Diagnostics, place: Location | None = None) -> N
 
 
 def parse_flow(text: str, place: Location) -> Node:
-    """Return the value of an override, a YAML scalar, list or mapping, with one location for all.
+    """Return the value of an override, which is a YAML scalar, list or mapping; all nodes have the
+    same location.
 
     Raises:
         Unreadable: The text is not valid YAML.
@@ -117,7 +119,9 @@ def parse_flow(text: str, place: Location) -> Node:
 
 
 def _refuse_directives(text: str, source: str) -> None:
-    """Refuse `%` lines at the head: libyaml's time grows with the square of their number."""
+    """Refuse `%` lines at the beginning: the time that libyaml needs for them grows with the square
+    of their number.
+    """
     head = re.match(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*", text)
     if head and text.startswith("%", head.end()):
         raise Unreadable(
@@ -164,7 +168,7 @@ class _Composer:
             raise Unreadable(Location(self._notes.source, line, 1), what)
 
     def _compose_node(self, event: Any, depth: int) -> tuple[Node, int]:
-        """Return one node, and the number of levels in it."""
+        """Return one node, and the number of nested levels in it."""
         import yaml
 
         place = self._place_of(event)
@@ -315,11 +319,12 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, source: str) -> Unread
 
 
 def _unclosed_bracket(error: Any, text: str) -> tuple[int, int] | None:
-    """Return line and column, both from 1, of a bracket that is never closed; None for other
-    errors.
+    """Return line and column, both counted from 1, of a bracket that is never closed; None if the
+    error has another reason.
 
-    YAML's parser reads the next line as a part of the list or mapping, and fails at that line's
-    ':'. A line `key: …` that is indented no more than the line of the bracket is the next key.
+    YAML's parser takes the line after the bracket as a part of the list or mapping, and fails at
+    the ':' in that line. A line `key: …` that is not indented more than the line with the bracket
+    must be the next key.
 
     Args:
         error: PyYAML's error (`MarkedYAMLError`).
@@ -381,7 +386,7 @@ def kind_of_plain(text: str) -> ScalarKind:
 
 
 def retyped(scalar: Scalar) -> str:
-    """Return how YAML reads a scalar that is not text: "the number 1.1", "the boolean true"."""
+    """Return as what YAML reads a scalar that is not text: "the number 1.1", "the boolean true"."""
     text = scalar.text
     if scalar.kind is ScalarKind.BOOLEAN:
         return f"the boolean {text.lower()}"
@@ -406,8 +411,8 @@ def _parse_real(text: str) -> float:
 
 
 def surprising(text: str) -> str | None:
-    """Return the YAML 1.1 type of an unquoted scalar that is text in YAML 1.2; None if it is text
-    in both.
+    """Return the YAML 1.1 type of an unquoted scalar that is a text in YAML 1.2; None if it is a
+    text in both versions.
     """
     if text.lower() in _TRUE_11 | _FALSE_11:
         return "true" if text.lower() in _TRUE_11 else "false"
