@@ -90,7 +90,7 @@ def _how_to_reach(url: str) -> str:
 
 
 def _log_of(context: Context) -> Callable[[dict[str, Any]], None]:
-    """Return what writes the log: defects, and with --verbose every request."""
+    """Return the function that writes the log: defects, and with --verbose every request."""
 
     def log(entry: dict[str, Any]) -> None:
         if context.verbose or "why" in entry or entry["event"] != "request":

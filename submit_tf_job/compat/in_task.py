@@ -143,7 +143,7 @@ def call_with_context(
 
     Args:
         main_fun: The function.
-        tf_args: Its first argument.
+        tf_args: The first argument of the function.
         roles: The roles with the number of their tasks, in the order of the executors' numbers.
         default_fs: The cluster's file system; "" if unknown.
     """

@@ -168,8 +168,8 @@ class TaskCommand:
             self.fail(BootstrapProblem(f"the command cannot be started: {err!r}"))
 
     def set_variables(self) -> None:
-        """Set the facts, TF_CONFIG, and the variables that other frameworks and other systems
-        read.
+        """Set the variables `TFJOB_…`, TF_CONFIG, and the variables that other frameworks and other
+        systems read.
         """
         found, files = program_variables.all_variables(self.info)
         if self.info.task.get("tf_config", "counts") == "counts":

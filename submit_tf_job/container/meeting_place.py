@@ -31,7 +31,9 @@ class Place:
     """
 
     def __init__(self, info: Info) -> None:
-        """Use the directory in the task description, and the delegation token of this container."""
+        """Take the path of the directory and the addresses from the task description, and the
+        delegation token of this container.
+        """
         rule = info.task["meeting"]
         self.path = posixpath.join(rule["path"], info.run)
         env = dict(info.env, HADOOP_USER_NAME=rule["user"])

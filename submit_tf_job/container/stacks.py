@@ -266,8 +266,8 @@ class AllStacks:
             self.found[name] = {**found, "cores": foreign.number(message.get("cores")) or 0.0}
 
     def _write_all_stacks(self, now: float) -> str | None:
-        """Write the file and an event; return the task whose stack differs from the stacks of the
-        other tasks.
+        """Write the file with the stacks of all tasks, and keep an event; return the task whose
+        stack differs from the stacks of the other tasks.
         """
         job = self.job
         for name in self.awaited:

@@ -55,7 +55,7 @@ def pack_addresses(tasks: list[str], addresses: Mapping[str, str]) -> str:
 
     Args:
         tasks: All tasks that may have an address, in an order that the receiver also knows.
-        addresses: Task → address; a task without one is left out.
+        addresses: Task → address; a task without an address is left out.
     """
     distinct = sorted(set(addresses.values()))
     numbers = {address: number for number, address in enumerate(distinct, 1)}

@@ -155,7 +155,8 @@ def _version_of_format(name: str, root: Table) -> str | None:
 
 
 def read(text: str, notes: Diagnostics, name: str | None) -> tuple[Node, Translation | None]:
-    """Return the located tree of a job spec, or of a file of another format, translated.
+    """Return the located tree of a job spec; a file of another format is translated into such a
+    tree.
 
     Args:
         text: The file.

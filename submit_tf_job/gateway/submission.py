@@ -79,7 +79,7 @@ def submit(
         client: The client of the caller.
         sent: The job spec. It may use the uploaded files, but no other files of this host.
         policy: What the caller may do.
-        key: The caller's idempotency key; without one the job's own content identifies the
+        key: The caller's idempotency key; if there is none, the content of the job identifies the
             submission.
         dialect: The format of the body's job; None to recognise it.
         audit: The log's entry, to which the job's name is added.

@@ -121,7 +121,7 @@ class Price:
         """Count unpacked bytes of an archive.
 
         Args:
-            size: The bytes.
+            size: The number of bytes that were unpacked now.
             of_archive: The number of bytes that were unpacked from this archive until now.
             packed: The size of the packed archive in bytes.
 

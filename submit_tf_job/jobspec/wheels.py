@@ -446,7 +446,7 @@ def _refuse_sources_of_uv(project: Path, named: str, wheel: Path, known: Collect
     that package on its index, where another package may have the same name.
 
     Args:
-        project: Its directory.
+        project: The project's directory.
         named: The words by which the requirements name the project.
         wheel: The project's wheel.
         known: The packages for which the requirements themselves state a place.

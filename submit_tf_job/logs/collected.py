@@ -64,8 +64,8 @@ class WhatYarnSays:
     Attributes:
         status: `logAggregationStatus` (LogAggregationStatus).
         running: Whether the application has not ended yet.
-        finished_ms: When it ended.
-        now_ms: The current time.
+        finished_ms: When the application ended, in milliseconds since 1970.
+        now_ms: The current time, in milliseconds since 1970.
     """
 
     status: str | None = None

@@ -97,8 +97,8 @@ class FileInfo:
     """A log file of a container.
 
     Attributes:
-        name: Its name.
-        size: Bytes; None where unknown.
+        name: The file's name.
+        size: The file's size in bytes; None if unknown.
         modified: When the file was last changed; None if unknown.
         zone: The time zone of the node's clock; None if unknown.
     """
@@ -114,8 +114,8 @@ class LogInventory:
     """The log files of a job.
 
     Attributes:
-        job: Its name.
-        application_id: Its application.
+        job: The job's name.
+        application_id: The application of the job's run.
         source: Where the logs are: `nodes`, `collected` or `log-server`.
         containers: Containers with their files, in the order of tasks.
     """

@@ -17,7 +17,7 @@ def read_room(cluster: Cluster, job: Job | None = None) -> ClusterRoom:
     """Return the free capacity of queues, labels and nodes, and whether a job would start now or
     what the job would wait for.
 
-    It takes four requests, for any number of jobs and nodes.
+    This takes four requests, for any number of jobs and nodes.
 
     Raises:
         ClusterUnavailable: No ResourceManager answered.

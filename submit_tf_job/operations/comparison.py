@@ -38,7 +38,7 @@ class ComparedMetric:
     """A metric of one run.
 
     Attributes:
-        last: Its last value.
+        last: The last value of the metric.
         best: The best of all reported values; None if the metric's name does not tell whether a
             larger value is better, or if only the last value is known.
         least, most: The smallest and the largest finite value; None if only the last value is
@@ -61,9 +61,9 @@ class ComparedRun:
             run has no such value, "?" if the run's record does not show the value.
         lines: For a difference in a text of several lines, such as a program: this run's lines that
             are not in all runs; by the same labels as `values`.
-        metrics: Its metrics.
-        peak_memory_bytes: The largest memory that a task of each role used; empty where that is
-            not known.
+        metrics: The run's metrics.
+        peak_memory_bytes: The largest memory that a task of each role used; empty if that is not
+            known.
     """
 
     ended: RecordedRun

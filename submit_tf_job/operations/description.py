@@ -29,14 +29,14 @@ class TaskDetail:
         state: The task's state in the deciding task's report (`running`, `succeeded`, …); if the
             report has none, the state of the task's container in lower case; without a container,
             `waiting`.
-        host: The node it runs on.
-        address: Its own address, if it has one.
-        container_id: Its last container.
-        launched_ms: When that container was launched.
-        restarts: The number of its restarts.
-        status: Exit status of its command; None while it runs.
+        host: The node on which the task runs.
+        address: The task's own address, if it has one.
+        container_id: The task's last container.
+        launched_ms: When the last container was launched, in milliseconds since 1970.
+        restarts: How often the task was restarted.
+        status: Exit status of the task's command; None while the command runs.
         gpus: The models of the GPUs that the task sees, if its role asks for GPUs.
-        log_url: The page with its log on its node; None if its node is not known.
+        log_url: The page with the task's log on its node; None if the node is not known.
     """
 
     name: str = field(metadata={"json": "task"})

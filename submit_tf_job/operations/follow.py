@@ -74,7 +74,7 @@ class NextRun:
 
     Attributes:
         ref: The run.
-        submission: Its submission, if this follower has submitted it.
+        submission: The submission of the run, if this follower has submitted it.
     """
 
     ref: JobRef

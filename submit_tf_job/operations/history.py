@@ -29,11 +29,11 @@ class RecordedRun:
     Attributes:
         name, run, application_id: The job, its run, YARN's application.
         state: How the run ended, or its current state if it is alive; UNKNOWN if neither is known.
-        submitted_ms: When it was submitted, in milliseconds since 1970.
-        duration_s: Seconds from its submission to its end, or until now; None if its end is not
-            known, or is before its submission by a clock that was set back.
+        submitted_ms: When the run was submitted, in milliseconds since 1970.
+        duration_s: Seconds from the run's submission to its end, or until now; None if its end is
+            not known, or is before its submission by a clock that was set back.
         metrics: The last value of each metric that the program reported.
-        outputs: Where its outputs are.
+        outputs: Where the run's outputs are.
         record: The record (docs/json.md#runrecord).
     """
 

@@ -86,7 +86,7 @@ class JobLogs(NamedTuple):
 
     Attributes:
         name: The job.
-        app: Its application, as it was when the job was found.
+        app: The application of the job's run, as it was when the job was found.
     """
 
     cluster: Cluster

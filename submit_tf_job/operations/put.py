@@ -24,10 +24,10 @@ class Put:
     """A file or directory that was copied.
 
     Attributes:
-        source: Its path on this host.
-        uri: Where it is now.
+        source: The path on this host.
+        uri: The URI at which the copy is now.
         files: Number of files; 1 for a file.
-        bytes: Their size in bytes.
+        bytes: The size of all files in bytes.
     """
 
     source: str

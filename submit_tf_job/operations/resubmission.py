@@ -92,10 +92,10 @@ def next_step(
     """Return the next step after the end of a job, by its `retries.memory`; None if there is none.
 
     Args:
-        cluster: Its cluster.
+        cluster: The job's cluster.
         planned: The plan of the first submission, not the plan of a later one.
         status: The job's last status.
-        cause: Why it failed.
+        cause: Why the job failed.
     """
     if cause is None or not _memory_rule(planned) or not ran_out_of_memory(status, cause):
         return None
@@ -154,7 +154,7 @@ def step_after(
         earlier: How often the job was submitted again before this failure; None if the number is
             not known.
         former: The run that failed.
-        cause: Why it failed.
+        cause: Why the run failed.
     """
     from submit_tf_job.diagnose.outside import mib
     from submit_tf_job.diagnose.patterns import role_of

@@ -23,7 +23,7 @@ class TaskStacks:
 
     Attributes:
         task: The task.
-        host: Its node.
+        host: The task's node.
         where: The innermost frame of the program's own code, or why that frame is not known.
         text: The stacks of all threads of its Python processes, as Python's faulthandler writes
             them; the full text is in the task's log (`stacks.txt`).

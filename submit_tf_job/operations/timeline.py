@@ -27,8 +27,9 @@ class TimelinePart:
         part: The kind of the part: `waited`, `containers`, `files`, `prepared`, `trained`, `lost`
             (a training after which all tasks started again), `saved`, `stored`, `ended` or `logs`.
         sentence: The same as a sentence for people.
-        from_ms: When it began, in milliseconds since 1970.
-        until_ms: When it ended, likewise; None while the part has not ended.
+        from_ms: When the part began, in milliseconds since 1970.
+        until_ms: When the part ended, in milliseconds since 1970; None while the part has not
+            ended.
     """
 
     part: str

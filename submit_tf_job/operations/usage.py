@@ -300,8 +300,8 @@ class Account:
 
     Attributes:
         of: The name of the user, queue or job.
-        runs: How many runs.
-        charge: The sum.
+        runs: The number of runs.
+        charge: The sum of what these runs were charged.
     """
 
     of: str

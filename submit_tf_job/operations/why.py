@@ -226,7 +226,7 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
     completed, too; a completion that takes longer than `RECORD_S` continues in a thread.
 
     Args:
-        cluster: Its cluster.
+        cluster: The job's cluster.
         status: The job's last status.
 
     Returns:
@@ -375,8 +375,8 @@ class Diagnosis(NamedTuple):
     """Why a job waits or failed; empty for a job that does not wait and has not failed.
 
     Attributes:
-        pending: Why it waits; the most important cause comes first.
-        failure: Why it failed.
+        pending: Why the job waits; the most important cause comes first.
+        failure: Why the job failed.
     """
 
     pending: tuple[Cause, ...] = ()

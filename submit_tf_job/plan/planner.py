@@ -209,8 +209,8 @@ def plan(
             be the id that a scheduler has: 1 to 64 letters, digits, `.`, `_` or `-`. By default the
             key is a hash of the job and its files, so that the same command finds its own run.
         number: How often a run with the key was started before.
-        again: Whether the key is run again after its run has ended; by default never with a key,
-            and always without one.
+        again: Whether the key is run again after its run has ended; by default never if a key is
+            given, and always if none is given.
         properties: Properties that are added to those of the service.
         lifetime_s: The lifetime in seconds for a job that states none; the default key does not
             depend on it.

@@ -261,8 +261,8 @@ class Client:
     ) -> Plan:
         """Return what `submit` would post; `plan(…).body` has the exact bytes. Sends no request.
 
-        A job without `lifetime` has that of `detached_lifetime` of the settings, because a program
-        that submits a job need not follow it.
+        A job without `lifetime` gets the lifetime `detached_lifetime` of the settings, because a
+        program that submits a job need not follow it.
 
         Args:
             spec: As for `load`.
@@ -425,7 +425,9 @@ class Client:
 
     @property
     def default_fs(self) -> str:
-        """The file system of the Hadoop configuration, such as `hdfs://nn:8020`; "" without one."""
+        """The file system of the Hadoop configuration, such as `hdfs://nn:8020`; "" if the
+        configuration names none.
+        """
         from submit_tf_job.storage import default_fs
 
         return default_fs(self.settings.hadoop_conf) if self.settings.hadoop_conf else ""
@@ -617,7 +619,7 @@ def _check_list(name: str, value: Iterable[str]) -> None:
 
 
 def _check_texts(**arguments: str | None) -> None:
-    """Refuse what is neither a text nor None."""
+    """Refuse a value that is neither a text nor None."""
     for name, value in arguments.items():
         if value is not None and not isinstance(value, str):
             raise UsageError(f"{name}: expected a text, found {value!r}")

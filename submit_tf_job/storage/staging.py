@@ -323,7 +323,7 @@ def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int) -> 
     are kept.
 
     Args:
-        storage: The storage that contains them.
+        storage: The storage that contains the files.
         path: The directory of a job's name, with a directory for each content or submission.
         service: The JSON of the deleted service; the paths in it were staged for it.
         posted_ms: When YARN stored the deleted service, in milliseconds by the clock of the

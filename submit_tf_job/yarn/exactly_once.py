@@ -97,7 +97,7 @@ class KeyedSubmission:
 
     Attributes:
         job: The job's name.
-        user: Its user.
+        user: The user who submits.
         key: The submission's key: two submissions with the same key are the same submission.
         name_of: Number → name of the run with that number.
         body_of: Number → JSON of the service of that run.

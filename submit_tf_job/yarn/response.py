@@ -232,8 +232,8 @@ class TransportError(NamedTuple):
         advice: The next step for the user.
         active: The configured ResourceManager that a standby names as active; None if it names
             none, or itself.
-        unconfigured: The address of the active ResourceManager, if a standby names one that is not
-            configured.
+        unconfigured: The address of the active ResourceManager that a standby names, if that
+            address is not configured.
         refusal: The error to raise if every ResourceManager responds this way.
         speaks: The scheme that the server expects, if the request had another scheme.
     """

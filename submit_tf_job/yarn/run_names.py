@@ -33,7 +33,7 @@ def run_name(job: str, user: str, key: str, number: int, *, room: int = 63) -> s
 
     Args:
         job: The job's name.
-        user: Its user.
+        user: The user who submits the job.
         key: The submission's key: two submissions with the same key are the same submission.
         number: How often a run with that key was started before.
         room: The largest number of characters that the name may have.

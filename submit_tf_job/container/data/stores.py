@@ -1,7 +1,7 @@
 """Open file systems in a container: with hdfs-native or fsspec if the image has them, else WebHDFS.
 
-It runs in a process of its own (`transfer`), so that a library that crashes, hangs or fills the
-memory affects that process only.
+This code runs in a process of its own (`transfer`), so that a library that crashes, hangs or fills
+the memory affects only that process.
 """
 
 from __future__ import annotations
