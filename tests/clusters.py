@@ -33,6 +33,7 @@ SANDBOX = "SUBMIT_TF_JOB_TEST_SANDBOX"  # further options of the cluster `simple
 # Seconds by which ResourceManagers and NodeManagers may delay an answer (tests/disturb.py).
 DELAY = "SUBMIT_TF_JOB_TEST_DELAY"
 UP_S = 600
+BUILD_S = 3000  # for an image, where all of its packages are to be fetched beside other work
 # What the tests of each need; "secure" is everything that a site may ask for at once. `make test`
 # needs the first two, the full set all.
 FAST = ("simple", "secure")
@@ -229,7 +230,7 @@ def start(name: str) -> Cluster:
         build = [sys.executable, str(ROOT / "docker/build"), "--packages", "base"]
         engine = {"DOCKER_HOST": cluster.info["docker"]["host"]}
         subprocess.run(
-            build, env=environment() | engine, check=True, timeout=UP_S, stdout=sys.stderr
+            build, env=environment() | engine, check=True, timeout=BUILD_S, stdout=sys.stderr
         )
     return cluster
 

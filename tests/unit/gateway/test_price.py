@@ -189,11 +189,12 @@ def test_job_spec_that_takes_too_long_is_left(
 def test_work_ends_when_its_client_has_left(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client leaves while its archive is looked through, and its slots are free again."""
     looked = threading.Event()
+    members = tarfile.TarInfo("x").tobuf() * 2
 
     def read(_file: Any, size: int = -1) -> bytes:
         looked.set()
-        time.sleep(0.005)  # far from every bound, however late the loop sees that the client left
-        return bytes(min(size, 1024))
+        time.sleep(0.005)  # minutes to any bound, however late the loop sees that the client left
+        return members[:size]
 
     monkeypatch.setattr(gzip.GzipFile, "read", read)  # an archive without an end
     spec = json.dumps({**JOB, "files": [{"src": "a.tar.gz", "unpack": True}]}).encode()
