@@ -267,13 +267,21 @@ def _task_count(tree: Table) -> int:
 
 def _alone_notes(program: Program, asked: RunOptions, tree: Table) -> Iterator[str]:
     """Yield reasons why each of several tasks may train separately, without the others."""
+    strategy, count = to_python(tree).get("strategy"), _task_count(tree)
+    launcher, advice = program.own_set
+    if launcher:
+        yield (
+            f"{launcher} starts a set of processes in each of the {count} tasks, and no set knows "
+            f"the others: {advice}; or leave --workers out, for one set in one task"
+        )
+    if program.is_torchrun and strategy != Strategy.TORCH.value:
+        yield "torchrun finds the other tasks by --strategy torch alone: leave --strategy out"
     yield from program.own_meeting
-    strategy = to_python(tree).get("strategy")
-    known = program.names_strategy or program.own_meeting or asked.files
+    known = program.names_strategy or program.own_meeting or launcher or asked.files
     if program.is_read and not known and strategy != Strategy.CUSTOM.value:
         yield (
             "no module that is sent names a way to train together (tf.distribute, "
-            f"torch.distributed, …): each of the {_task_count(tree)} tasks may train a copy"
+            f"torch.distributed, …): each of the {count} tasks may train a copy"
         )
 
 

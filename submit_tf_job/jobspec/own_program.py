@@ -57,6 +57,28 @@ _OF_A_MEETING = re.compile(
     r"--(nnodes=1|(master_addr|node_rank|rdzv_endpoint|machine_rank|main_process_ip"
     r"|master_port|main_process_port)=[^$]+)"
 )
+# Launchers that start a set of processes by themselves, each task its own, and what to write in
+# their place (torchrun reads from its variables where all tasks meet, and is no such launcher).
+_OWN_SETS = tuple(
+    (re.compile(names), advice)
+    for names, advice in (
+        (
+            r"accelerate(\.commands\.\w+)?|deepspeed(\.launcher\.\w+)?|colossalai(\.cli)?"
+            r"|composer(\.cli\.launcher)?|fabric|lightning",
+            "write torchrun in its place",
+        ),
+        (
+            r"horovodrun|horovod\.run(ner)?(\.launch)?",
+            "leave it out, with --strategy custom --set variables=horovod",
+        ),
+        (
+            r"(mpirun|mpiexec|orterun|prterun)(\.\w+)?",
+            "leave it out (for Horovod with --strategy custom --set variables=horovod)",
+        ),
+        (r"srun", "leave it out"),
+    )
+)
+_OF_A_TASK = re.compile(r"\$\{?(TFJOB_|PET_|MASTER_ADDR|(GROUP_)?RANK)")
 _ALONE = "which replaces the job's: each task may train alone"
 
 
@@ -72,6 +94,8 @@ class Program:
         is_torchrun: Whether torchrun starts it.
         files: Path on this host → name in the task's working directory.
         notes: What may be missing in the container, or will fail there.
+        own_set: A launcher of `_OWN_SETS` that starts it, and what to write in its place; ("", "")
+            if there is none, or if it gets the place of each task from the job's variables.
         own_meeting: A sentence for each variable that the job sets for its tasks (`_OF_THE_JOB`)
             and the program replaces.
         is_read: Whether Python sources were read.
@@ -85,6 +109,7 @@ class Program:
     is_torchrun: bool = False
     files: dict[Path, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    own_set: tuple[str, str] = ("", "")
     own_meeting: list[str] = field(default_factory=list)
     is_read: bool = False
     names_strategy: bool = False
@@ -353,10 +378,11 @@ class _Search:
 
     def _add_of_launcher(self, words: list[str], index: int) -> None:
         """Add the program behind a launcher: a module after `-m`, another command, or a script."""
-        self.found.is_torchrun |= posixpath.basename(words[index]) in _TORCHRUN
+        self._note_launcher(words, index)
         is_module, rest = False, range(index + 1, len(words))
         for at in rest:
             word = words[at]
+            self._note_launcher(words, at)  # such as `nohup torchrun train.py`
             self._note_option(words, index, at)
             if re.search(r"\s", word):  # such as `script -c "python train.py"`
                 self.add_text(word)
@@ -390,6 +416,14 @@ class _Search:
             after = words[next(at for at in rest if words[at] in ("-m", "--module")) + 1 :]
             named = [word for word in after if re.fullmatch(r"[A-Za-z_][\w.]*", word)]
             self.absent = f"{clip(named[0])} is not in {self.base}" if named else self.absent
+
+    def _note_launcher(self, words: list[str], at: int) -> None:
+        """Note a launcher that starts processes which train together."""
+        name = posixpath.basename(words[at])
+        self.found.is_torchrun |= name in _TORCHRUN
+        own = next((advice for names, advice in _OWN_SETS if names.fullmatch(name)), "")
+        if own and not any(map(_OF_A_TASK.search, words)):
+            self.found.own_set = name, own
 
     def note_own_meeting(self, place: str, name: str, value: str) -> None:
         """Note a variable that the job sets for its tasks (`_OF_THE_JOB`), if it gets a value that
@@ -441,7 +475,6 @@ class _Search:
         top, _, rest = name.partition(".")
         module = self._find_module(name)
         if module is None:  # an installed one, which may start another
-            self.found.is_torchrun |= name in _TORCHRUN
             self.absent = f"{clip(name)} is not in {self.base}"
             if _module_path(self._path_of_word("src"), top) and not self._inside:
                 self.absent += f"; src has it: PYTHONPATH=src python -m {name}"

@@ -25,8 +25,19 @@ OPTIONS = [
     ("python -m torch.distributed.launch --master_port=29501", "--master_port"),
     ("torchrun --rdzv-endpoint=localhost:0 --rdzv-backend c10d", "--rdzv-endpoint"),
     ("torchrun --nnodes 1", "--nnodes"),
-    ("accelerate launch --machine_rank 0", "--machine_rank"),
 ]
+# launchers that start a set of processes of their own, by the name that is told, and the advice
+OWN_SETS = [
+    ("accelerate launch", "accelerate", "write torchrun in its place"),
+    ("accelerate launch --num_machines 2", "accelerate", "write torchrun in its place"),
+    ("python -m accelerate.commands.launch", "accelerate.commands.launch", "write torchrun in its place"),
+    ("timeout 60 deepspeed --num_gpus=2", "deepspeed", "write torchrun in its place"),
+    ("horovodrun -np 4 -H localhost:4 python", "horovodrun", "leave it out, with --strategy custom --set variables=horovod"),
+    ("python -m horovod.runner.launch -np 2 python", "horovod.runner.launch", "leave it out, with --strategy custom --set variables=horovod"),
+    ("env A=1 /usr/bin/mpirun -np 4 -x A python", "mpirun", "leave it out (for Horovod with --strategy custom --set variables=horovod)"),
+    ("mpiexec.hydra -n 2 python", "mpiexec.hydra", "leave it out (for Horovod with --strategy custom --set variables=horovod)"),
+    ("srun -n 2 python", "srun", "leave it out"),
+]  # fmt: skip
 DEEP = ["src/beside.py", "src/deep.py"]
 
 
@@ -203,6 +214,13 @@ def test_run_reads_a_command_as_a_shell_would(
     assert (spec["command"], spec["files"], spec["env"]) == (command, TRAIN, {"C": "3", **env})
 
 
+def _own_set(launcher: str, advice: str, tasks: int = 3) -> str:
+    return (
+        f"{launcher} starts a set of processes in each of the {tasks} tasks, and no set knows the "
+        f"others: {advice}; or leave --workers out, for one set in one task"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "notes"),
     [
@@ -227,6 +245,11 @@ def test_run_reads_a_command_as_a_shell_would(
         ("--workers 2 -- python alone3.py", [f"alone3.py:{line} sets {name}, {ALONE}" for line, name in ((2, "RANK"), (3, "WORLD_SIZE"))]),
         *((f"--workers 2 -- {line} train.py", []) for line in ("torchrun --nnodes 2 --rdzv_id=3", "python -m torch.distributed.run --nnodes=1:2")),
         ("--workers 2 -- python asks.py", []),
+        ("--workers 2 -- nohup torchrun train.py", []),
+        ("--strategy multi-worker --workers 2 -- nohup torchrun train.py", ["torchrun finds the other tasks by --strategy torch alone: leave --strategy out"]),
+        *((f"--workers 3 -- {line} train.py", [_own_set(name, advice)]) for line, name, advice in OWN_SETS),
+        *((f"-- {line} train.py", []) for line, _, _ in OWN_SETS),
+        ("--workers 2 -- accelerate launch --machine_rank 0 train.py", [_own_set("accelerate", "write torchrun in its place", 2), "--machine_rank is the same in each task, and replaces the job's"]),
     ],
 )  # fmt: skip
 def test_run_notes_what_may_go_wrong_also_where_it_only_prints(
@@ -236,6 +259,13 @@ def test_run_notes_what_may_go_wrong_also_where_it_only_prints(
     done = cli("run", *GIVEN, "--print", *given)
     told = [line.replace(str(project), "~") for line in done.err.splitlines()]
     assert (done.status, told) == (0, [f"note: {note}" for note in notes])
+
+
+def test_run_takes_the_place_of_each_task_for_launchers_of_a_text(cli: Cli, project: Path) -> None:
+    alone = "accelerate launch --num_machines 2 train.py"
+    for text, told in ((alone, True), (f"{alone} --machine_rank $TFJOB_RANK", False)):
+        done = cli("run", *GIVEN, "--print", "--workers", "2", "--", "bash", "-c", text)
+        assert (done.status, "accelerate starts a set" in done.err) == (0, told), done.err
 
 
 def test_run_sends_a_program_of_another_directory_by_its_own_name(
