@@ -369,6 +369,7 @@ class UsageJson(Json):
     series: tuple[Series, ...]
     started_at: Annotated[Instant | None, ("description", "When the seconds of the curves begin.")]
     updated_at: Instant | None
+    unknown: str
     charged: Charge | None
     advice: tuple[Advice, ...]
 

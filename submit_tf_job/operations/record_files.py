@@ -5,9 +5,11 @@ and `RUN.usage`. `run_records` describes what they contain.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from submit_tf_job.container import contract
@@ -18,6 +20,7 @@ from submit_tf_job.yarn.run_names import job_of, short_head
 if TYPE_CHECKING:
     from submit_tf_job.storage import Stat, Storage
 
+_LOG = logging.getLogger(__name__)
 REPORT, USAGE = contract.RECORD_REPORT, contract.RECORD_USAGE
 TEMPORARY = ".tmp"  # of a file that is being written, or whose writer was killed
 LIFETIME = "lifetime_s"  # from the time of the file on; the deciding task reads it
@@ -88,8 +91,8 @@ class RecordFiles(NamedTuple):
         return self.of_run_heads(*(dict.fromkeys([job, short_head(job)]) if job else self.jobs()))
 
     def read(self, path: str) -> dict[str, Any] | None:
-        """Return a record; None if the file is not one."""
-        return _parse_record(self.storage.read(path))
+        """Return a record; None if the file is not one, which is logged."""
+        return _parse_record(self.storage.read(path)) or warn_of_unreadable(path)
 
     def make_directory(self, head: str) -> None:
         """Make the directory for the records of all runs with one head; `jobs` returns heads."""
@@ -116,6 +119,12 @@ class RecordFiles(NamedTuple):
         with suppress(NoSuchPath):
             return self.storage.list_dir(self.storage.path(path))
         return []
+
+
+@cache
+def warn_of_unreadable(path: str) -> None:
+    """Log, once for each file, that a file of the records cannot be read."""
+    _LOG.warning("%s cannot be read: it is damaged, or a newer version wrote it", path)
 
 
 def _parse_record(content: bytes) -> dict[str, Any] | None:

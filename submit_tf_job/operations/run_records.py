@@ -24,7 +24,14 @@ from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.json_values import plain_value
 from submit_tf_job.observation import AWAITED, JobState, Verdict
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.record_files import LIFETIME, REPORT, TEMPORARY, USAGE, RecordFiles
+from submit_tf_job.operations.record_files import (
+    LIFETIME,
+    REPORT,
+    TEMPORARY,
+    USAGE,
+    RecordFiles,
+    warn_of_unreadable,
+)
 from submit_tf_job.operations.run_values import values_of_job
 from submit_tf_job.program_version import VERSION
 from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short
@@ -198,7 +205,8 @@ def usage_of(cluster: Cluster, run: str) -> UsageReport | None:
         if files is not None:
             from submit_tf_job.usage_report import UsageReport
 
-            return UsageReport.parse(files.storage.read(files.path_of(run, USAGE)))
+            path = files.path_of(run, USAGE)
+            return UsageReport.parse(files.storage.read(path)) or warn_of_unreadable(path)
     return None
 
 

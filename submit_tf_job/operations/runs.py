@@ -17,6 +17,7 @@ from submit_tf_job.operations.record_files import RecordFiles
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import GOING_ON
+from submit_tf_job.yarn.resource_manager import SERVICE_TYPE
 from submit_tf_job.yarn.run_names import (
     is_run,
     is_run_of,
@@ -88,6 +89,8 @@ def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport]:
             f"YARN does not know {app_id}",
             hint="it forgets finished applications after a while; try the job's name",
         )
+    if app.type not in (None, SERVICE_TYPE):
+        raise NoSuchJob(f"{app_id} is an application of type {app.type}, not a service of YARN")
     run = app.name or app_id
     return JobRef(job_of(run), app_id, run), app
 
@@ -148,6 +151,8 @@ def _similar_names(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
     with suppress(SubmitTFJobError):
         names += [other for other in RecordFiles.of(cluster).jobs() if other not in names]
     longer = [other for other in names if other.startswith(job)]
+    if job in names:
+        return "its records were removed, are damaged, or are of a newer version"
     near = dict.fromkeys([*difflib.get_close_matches(job, names, n=3), *longer])
     if near:
         return f"did you mean {' or '.join(list(near)[:3])}?"

@@ -23,7 +23,7 @@ from submit_tf_job.operations.runs import find_with_record
 from submit_tf_job.operations.series import usage_of_status
 from submit_tf_job.operations.stored_services import service_of
 from submit_tf_job.yarn.observed import Charge, ObservedService
-from submit_tf_job.yarn.service_properties import Resubmission
+from submit_tf_job.yarn.service_properties import SUBMISSION, Resubmission
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -48,9 +48,10 @@ class JobUse:
         elapsed_s: Seconds from its submission to its end, or until now.
         asked: What each role asks for; empty if the request cannot be read.
         charge: What the ResourceManager has counted until now, including the ApplicationMaster;
-            None if it has forgotten the run.
+            None if it has forgotten the run, or if the user may not view it.
         used: What the run's tasks reported; None if they have not reported (yet), or if another
             user owns the job.
+        unknown: Why `used` is None; "" if it is not None.
         advice: What to ask for next time; empty before a fifth of the run has passed.
     """
 
@@ -62,6 +63,7 @@ class JobUse:
     asked: Mapping[str, Asked]
     charge: Charge | None
     used: UsageReport | None
+    unknown: str = ""
     advice: tuple[Advice, ...] = field(default=())
 
 
@@ -90,19 +92,30 @@ def use_of_status(cluster: Cluster, status: JobStatus) -> JobUse:
     """Return what a run uses and asked for, without advice, from its status; this takes two
     requests if the run has a record.
     """
-    app = status.app
+    app, service, used = status.app, status.service, usage_of_status(cluster, status)
     return JobUse(
         name=status.name,
         run=status.run,
         application_id=status.application_id,
         state=status.state,
         elapsed_s=app.elapsed_ms // 1000 if app and app.elapsed_ms else None,
-        asked=_asked_of(status.service)
+        asked=_asked_of(service)
         or _asked_in_record(cluster, status.run)
         or _asked_of(service_of(cluster, status)),
         charge=app.charge if app else None,
-        used=usage_of_status(cluster, status),
+        used=used,
+        unknown="" if used else _why_unknown(status, service),
     )
+
+
+def _why_unknown(status: JobStatus, service: ObservedService | None) -> str:
+    if status.of_other_user:
+        return "another user owns the job"
+    if service is not None and SUBMISSION not in service.properties:
+        return "submit_tf_job did not submit this service"
+    if status.state.is_final:
+        return "they left nothing that can be read; earlier versions measured nothing"
+    return "they have reported nothing yet; earlier versions measure nothing"
 
 
 def _asked_of(service: ObservedService | None) -> dict[str, Asked]:
@@ -320,7 +333,7 @@ def accounts(cluster: Cluster, by: str, selection: JobSelection) -> tuple[Accoun
     for job, app in listed_jobs(cluster, replace(selection, every_run=True)):
         name = {"user": job.user, "queue": job.queue, "job": job.name}[by] or "?"
         runs, charge = found.get(name, (0, Charge()))
-        found[name] = (runs + 1, charge + app.charge)
+        found[name] = (runs + 1, charge + (app.charge or Charge()))
     rows = (Account(name, *account) for name, account in found.items())
     return tuple(sorted(rows, key=lambda one: (-one.charge.memory_mib_s, one.of)))
 

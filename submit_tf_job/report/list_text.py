@@ -64,7 +64,7 @@ def history_lines(runs: Sequence[RecordedRun], *, width: int | None = None) -> I
     other run with its outputs.
     """
     if not runs:
-        yield "no runs"
+        yield "no run has a record"
         return
     rows = [["RUN", "STATE", "SUBMITTED", "FOR", "STEP", "METRICS", "REASON OR OUTPUTS"]]
     for run in runs:

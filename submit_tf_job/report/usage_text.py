@@ -31,7 +31,8 @@ def usage_lines(use: JobUse, *, tasks: bool = False, width: int | None = None) -
     if roles:
         yield f"  ({LEGEND})"
     else:
-        yield "  what its tasks use is not known: they have told nothing yet, or left nothing"
+        unknown = use.unknown or "what they reported has no amounts"
+        yield f"  what its tasks use is not known: {unknown}"
     if tasks and use.used:
         yield "tasks"
         yield from columns([_HEADING, *map(_task_row, use.used.tasks)], width, indent="  ")
@@ -45,7 +46,8 @@ def _role_lines(role: str, asked: Asked | None, used: RoleUse | None) -> Iterato
     words = []
     if asked:
         memory = clause("{}", asked.memory_mib and memory_text(asked.memory_mib))
-        words = [plural(asked.tasks, "task"), memory, plural(asked.cpus or 0, "core")]
+        words = [plural(asked.tasks, "task"), memory]
+        words += [plural(asked.cpus, "core")] if asked.cpus else []
         words += [plural(asked.gpus, "GPU")] if asked.gpus else []
     yield f"  {role:<9}" + ", ".join(filter(None, words))
     if used is None:

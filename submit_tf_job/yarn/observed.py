@@ -297,9 +297,11 @@ class AppReport:
         return True if count > 1 else None if count > own else False
 
     @property
-    def charge(self) -> Charge:
-        """What the ResourceManager has counted for the application until now."""
-        return Charge.of(self.raw)
+    def charge(self) -> Charge | None:
+        """What the ResourceManager has counted for the application until now; None if the user may
+        not view the application, for which all times and counts are 0 (AppInfo).
+        """
+        return Charge.of(self.raw) if self.started_ms else None
 
     @property
     def ended(self) -> bool:

@@ -164,14 +164,12 @@ class ResourceManagers:
             "progress": 100.0,
             "runningContainers": -1 if gone else app.counted,
             "diagnostics": app.words,
-            "applicationType": "yarn-service",
+            "applicationType": app.type,
             "applicationTags": f"name: {app.name}",
             "startedTime": app.started_ms,
             "launchTime": app.launched_ms,
             "finishedTime": app.finished_ms,
-            "elapsedTime": max(  # Times.elapsed
-                -1, (app.finished_ms or self.clock.epoch_ms()) - app.started_ms
-            ),
+            "elapsedTime": self._elapsed_ms(app),
             "timeouts": {"timeout": [self._limit(app)]},
         }
         if self.yarn.site.node_rows:
@@ -183,6 +181,11 @@ class ResourceManagers:
         if self.yarn.aggregation:
             shown["logAggregationStatus"] = self.yarn.aggregation if gone else "RUNNING"
         return shown
+
+    def _elapsed_ms(self, app: App) -> int:
+        """Return what Times.elapsed does: -1 where the clock was set back."""
+        ended_ms = app.finished_ms or self.clock.epoch_ms()
+        return max(-1, ended_ms - app.started_ms) if app.started_ms else 0
 
     def _limit(self, app: App) -> dict[str, Any]:
         if app.lifetime_s is None:

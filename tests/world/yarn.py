@@ -201,6 +201,7 @@ class App:
     priority: int = 0
     lifetime_s: int | None = None
     launched_ms: int = 0
+    type: str = "yarn-service"
 
     @property
     def live(self) -> bool:

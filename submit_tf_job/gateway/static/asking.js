@@ -40,11 +40,7 @@ export async function perhaps(path, signal) {
 }
 
 // What a run's tasks use, and its curves; null where there are none (yet).
-export async function usageOf(name, signal) {
-  const found = await perhaps(`${jobPath(name)}/usage`, signal);
-  const used = found && (found.used || found);
-  return used && used.series ? { series: used.series, roles: used.roles || {}, asked: found.asked || {}, advice: found.advice || [] } : null;
-}
+export const usageOf = (name, signal) => perhaps(`${jobPath(name)}/usage`, signal);
 
 export async function* pieces(answer) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -123,7 +123,7 @@ function gauge(used, asked, unit) {
   return el("span", null, {}, bar, el("span", numeric(asked) && unit !== "percent" ? `${amount(used, unit)} of ${amount(asked, unit)}` : amount(used, unit)));
 }
 
-function usageCard(usage) {
+function usageCard(usage, over) {
   if (!usage) return null;
   const rows = [];
   for (const [role, found] of Object.entries(usage.roles)) {
@@ -136,7 +136,7 @@ function usageCard(usage) {
     }
     if (found.gpus_unknown) rows.push([`${role} GPU`, found.gpus_unknown, "", "", ""]);
   }
-  if (!rows.length) return null;
+  if (!rows.length) return over && usage.unknown ? card("Used", el("p", `What its tasks used is not known: ${usage.unknown}.`, { class: "quiet" })) : null;
   const advice = usage.advice.map((one) => el("p", `${one.sentence}: `, {}, one.option && el("code", one.option)));
   return card("Used, of what was asked", table(["", "peak", "mean", "now", "most in"], rows), ...advice);
 }
@@ -252,7 +252,7 @@ export function job(name, signal) {
     const [first, rest] = jobCards(shown, (task) => log.show(task), release);
     swap(before, first);
     swap(after, rest);
-    swap(used, [usageCard(usage)].filter(Boolean));
+    swap(used, [usageCard(usage, FINAL.has(now.state))].filter(Boolean));
     log.tasks((more.task_list || []).map((task) => task.task));
   }
 

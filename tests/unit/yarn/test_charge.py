@@ -28,6 +28,12 @@ CHARGES: dict[str, tuple[dict[str, Any], tuple[int, int, int]]] = {
 @pytest.mark.parametrize("name", CHARGES)
 def test_charge_of_each_form(name: str) -> None:
     answer, wanted = CHARGES[name]
-    charge = AppReport.from_json({"id": "application_1_1", **answer}).charge
+    charge = AppReport.from_json({"id": "application_1_1", "startedTime": 1, **answer}).charge
+    assert charge is not None
     assert (charge.memory_mib_s, charge.vcore_s, charge.gpu_s) == wanted
     assert (charge + charge).memory_mib_s == 2 * wanted[0]
+
+
+def test_charge_of_an_application_that_the_user_may_not_view_is_unknown() -> None:
+    answer = {"id": "application_1_1", "startedTime": 0, "memorySeconds": 0, "vcoreSeconds": 0}
+    assert AppReport.from_json(answer).charge is None
