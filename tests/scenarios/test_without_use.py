@@ -13,10 +13,15 @@ from typing import Any
 import pytest
 
 from submit_tf_job.operations import record_files
-from tests.scenarios.test_usage import USAGE
 from tests.world import World
 from tests.world.yarn import App
 
+USAGE: dict[str, Any] = {
+    "version": 1,
+    "run": "mnist-4abcdefg",
+    "roles": {"worker": {"tasks": 2, "for_s": 60, "peak_by": "kernel"}},
+    "tasks": [{"task": "worker-1", "cpu_cores": {"now": 2.0}, "memory_bytes": {"now": 4096}}],
+}
 DAMAGED = "cannot be read: it is damaged, or a newer version wrote it"
 
 
@@ -131,7 +136,7 @@ def test_a_record_with_an_end_of_a_newer_version_has_an_unknown_state(
 
 
 USES: dict[str, tuple[str, str, bool]] = {
-    "cut": (json.dumps(USAGE)[:300], "they left nothing that can be read", True),
+    "cut": (json.dumps(USAGE)[:100], "they left nothing that can be read", True),
     "newer": (json.dumps({**USAGE, "version": 2}), "they left nothing that can be read", True),
     "no amounts": (json.dumps({**USAGE, "roles": {}}), "what they reported has no amounts", False),
 }
