@@ -18,9 +18,9 @@ from submit_tf_job.container.job_end import FLUSH_S, JobEnd
 from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.loop import SILENCE, TICK_S, Loop
 from submit_tf_job.container.names import Resolver
-from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous import states
 from submit_tf_job.container.rendezvous.machine import StateMachine
-from submit_tf_job.container.rendezvous.members import Member
+from submit_tf_job.container.rendezvous.members import Member, listed
 from submit_tf_job.container.stacks import AllStacks
 from submit_tf_job.container.wire import ChannelClosed, pack, pack_addresses
 
@@ -340,7 +340,7 @@ class DecidingTask:
             self.peers.ping_all(now, job.settle_until)
         if job.phase == states.WAITING and job.barrier > 1 and now >= self.told + 30:
             self.told, missing = now, job.missing()
-            names = states.listed(missing)
+            names = listed(missing)
             log(f"waiting for {len(missing)} of {job.barrier} tasks: {names}")
 
     def _look_up(self, now: float) -> None:

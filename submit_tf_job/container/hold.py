@@ -14,7 +14,7 @@ from typing import Any
 from submit_tf_job.container import contract
 from submit_tf_job.container.child import Signals
 from submit_tf_job.container.info import log_hold
-from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous import states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import Member
 

@@ -11,7 +11,7 @@ from submit_tf_job.container.hold import Hold
 from submit_tf_job.container.info import exit_status
 from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.loop import Loop
-from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous import states
 from submit_tf_job.container.rendezvous.ending import saves
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import Member

@@ -15,9 +15,9 @@ from typing import Any
 
 from submit_tf_job.container import contract, task_files
 from submit_tf_job.container.info import Info, log
-from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous import states
 from submit_tf_job.container.rendezvous.machine import StateMachine
-from submit_tf_job.container.rendezvous.members import Member
+from submit_tf_job.container.rendezvous.members import KEPT, Member
 from submit_tf_job.container.rendezvous.start import elastic_sizes
 from submit_tf_job.container.usage_file import UsageWriter
 
@@ -49,8 +49,8 @@ def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
         "ended_at": wall + now if over else None,
         "wanted": wanted,
         "arrived": wanted - job.absent,
-        "missing": job.missing()[: states.KEPT] if waiting else [],
-        "unnamed": job.unnamed(now)[: states.KEPT],
+        "missing": job.missing()[:KEPT] if waiting else [],
+        "unnamed": job.unnamed(now)[:KEPT],
         "start": job.start_times,
         "roles": {role: _role_counts(job, role) for role in info.counts},
         "outcome": job.outcome,
@@ -80,7 +80,7 @@ def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
     report.update((key, value) for key, value in may_be_empty.items() if value)
     if job.graceful:
         own = [] if over or job.me.state in states.OUT else [job.me.name]
-        report["saving"] = (own + job.saving(now))[: states.KEPT]
+        report["saving"] = (own + job.saving(now))[:KEPT]
     if len(job.members) <= TASKS_LISTED:
         report["tasks"] = [_task_entry(job, m) for m in job.members.values()]
     return report

@@ -23,8 +23,7 @@ from submit_tf_job.container.child import Process, descendants
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.connections import Peers
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.rendezvous import failures
-from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous import failures, states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 
 CALM_S = 2.0  # after SIGQUIT: with SIGTERM it is `stop --grace`

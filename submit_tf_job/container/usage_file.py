@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, task_files
-from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous import states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 
 TASKS_LISTED = 200

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, foreign
-from submit_tf_job.container.rendezvous import ending, failures
-from submit_tf_job.container.rendezvous import members as states
-from submit_tf_job.container.rendezvous.members import Member, Rendezvous
+from submit_tf_job.container.rendezvous import ending, failures, states
+from submit_tf_job.container.rendezvous.members import KEPT, Member, Rendezvous, is_loopback
 
 STATES = {"running": states.ALIVE, "done": states.ABSENT}  # by that of a hello; else ARRIVED
 ANSWERING = (states.ARRIVED, states.ALIVE, states.LOST)  # these are believed to run the command
@@ -67,7 +66,7 @@ def hello(
     if image and isinstance(image, str):
         ignores_image(job, now, m, image)
     if m.state not in states.OUT:
-        if m.state == states.ABSENT and job.barrier <= states.KEPT:
+        if m.state == states.ABSENT and job.barrier <= KEPT:
             job.event(now, f"{m.name} joined ({m.host})")
         job.set_state(m, _state_of(job, m, message))
     return m, "welcome"
@@ -249,7 +248,7 @@ def _store_place(
 ) -> None:
     """Store on which host a task is, and how long it took to connect."""
     m.origin, here = ends
-    if here and (not job.me.address or states.is_loopback(job.me.address)):
+    if here and (not job.me.address or is_loopback(job.me.address)):
         job.me.address = job.me.origin = here
     m.port = foreign.port(message.get("port"))
     known = job.info.hosts.get(m.name, "")  # the address that programs have
@@ -265,7 +264,7 @@ def ignores_image(job: Rendezvous, now: float, m: Member, image: str) -> None:
     """Record a task that runs as a plain process of its node instead of in its image. A single
     warning names the first such task, unless the job spec has `image_policy: allow`.
     """
-    if m.name in job.image_ignored or len(job.image_ignored) >= states.KEPT:
+    if m.name in job.image_ignored or len(job.image_ignored) >= KEPT:
         return
     if not job.image_ignored and job.info.task.get("image_policy") != contract.IMAGE_ALLOWED:
         text = "%s on %s runs as a plain process of its node: the NodeManager there does not run "

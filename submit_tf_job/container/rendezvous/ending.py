@@ -6,8 +6,8 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import exit_status
-from submit_tf_job.container.rendezvous import members as states
-from submit_tf_job.container.rendezvous.members import Member, Rendezvous, listed
+from submit_tf_job.container.rendezvous import states
+from submit_tf_job.container.rendezvous.members import KEPT, Member, Rendezvous, listed
 
 HAVE_ENDED = (*states.OUT, states.LEFT_OUT)  # states in which no end of a command is awaited
 LATE_S = 20.0  # a container that YARN started with the others has connected by then
@@ -121,7 +121,7 @@ def awaited(job: Rendezvous) -> dict[str, Any] | None:
     if job.phase != states.FINISHING:
         return None
     found = _open_tasks(job, contract.KIND_TRAINS) + _open_tasks(job, contract.KIND_EVALUATES)
-    names = [m.name for m in found[: states.KEPT]]
+    names = [m.name for m in found[:KEPT]]
     until = job.info.wall + job.finish_deadline
     return {"tasks": names, "count": len(found), "until": until}
 

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, foreign
-from submit_tf_job.container.rendezvous import ending, start
-from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous import ending, start, states
 from submit_tf_job.container.rendezvous.generations import kind_of
-from submit_tf_job.container.rendezvous.members import Member, Rendezvous
+from submit_tf_job.container.rendezvous.members import KEPT, Member, Rendezvous
 
 # after a closed connection: the deciding task needs time to accept thousands that come back
 PER_SECOND = 500.0
@@ -161,7 +160,7 @@ def name_cause(job: Rendezvous, now: float) -> None:
 
 
 def _keep_later(job: Rendezvous, records: list[dict[str, Any]]) -> None:
-    job.later = (job.later + sorted(records, key=lambda record: float(record["at"])))[: states.KEPT]
+    job.later = (job.later + sorted(records, key=lambda record: float(record["at"])))[:KEPT]
 
 
 # --- the next generation --------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from typing import Any
 from submit_tf_job.container import contract, foreign
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.progress import clean_progress
-from submit_tf_job.container.rendezvous import arrivals, ending, failures, start
-from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous import arrivals, ending, failures, start, states
 from submit_tf_job.container.rendezvous.members import Member, Rendezvous
 
 PACE_S = 10.0  # no estimate before this

@@ -4,8 +4,9 @@ them.
 The topics of the state machine are the other modules of this folder, functions over a `Rendezvous`:
 `arrivals` (which tasks are connected), `start` (when do the commands start, and with how many
 tasks), `failures` (which task failed first, and do all tasks start again), `ending` (when is the
-job over, and what ends with it). `machine` has the events. These modules have no sockets and no
-clock: every function gets `now`, seconds of a monotonic clock.
+job over, and what ends with it). `machine` has the events, `states` the words for phases and
+states. These modules have no sockets and no clock: every function gets `now`, seconds of a
+monotonic clock.
 """
 
 from __future__ import annotations
@@ -17,16 +18,9 @@ from submit_tf_job.container import contract
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.job_usage import JobUsage
 from submit_tf_job.container.progress import STILL_S, TaskNews
+from submit_tf_job.container.rendezvous import states
 from submit_tf_job.container.rendezvous.generations import Generations
 
-WAITING, RUNNING, FINISHING, ENDING = "waiting", "running", "finishing", "ending"
-PREPARING = "preparing"  # all tasks wait for `prepare`, which runs in the deciding one
-ABSENT, ARRIVED, ALIVE, RESTARTING, LOST = "absent", "arrived", "running", "restarting", "lost"
-LEFT_OUT = "left-out"  # an elastic role's task that this generation does without
-SUCCEEDED, FAILED, ENDED, STOPPED = "succeeded", "failed", "ended", "stopped"
-OUT = (SUCCEEDED, FAILED, ENDED)  # final states
-AWAY = (LOST, RESTARTING)
-AWAITED = (ABSENT, LOST, RESTARTING)
 NEVER = {"max": 0, "on": ()}  # the `retries` of a job without
 NEAR = 0.9  # the start waits for elastic tasks for this part of `start_timeout` at most
 KEPT = 20  # entries in the lists of a report
@@ -47,7 +41,7 @@ class Member:
     """One task in the state machine."""
 
     def __init__(self, role: str, index: int, role_kind: str) -> None:
-        self.role, self.role_kind, self.state = role, role_kind, ABSENT
+        self.role, self.role_kind, self.state = role, role_kind, states.ABSENT
         self.is_sidecar = role_kind == contract.KIND_SIDECAR
         self.name = f"{role}-{index}"
         self.process = self.host = self.address = self.container = ""
@@ -107,7 +101,7 @@ class Rendezvous:
         self.me = self.members[info.name]
         # the task whose end is the application's for YARN
         self.witness = self.members.get(contract.WITNESS)
-        self.counts = {role: {ABSENT: count} for role, count in info.counts.items()}
+        self.counts = {role: {states.ABSENT: count} for role, count in info.counts.items()}
         self.restarts = dict.fromkeys(info.counts, 0)
         self.away: dict[str, Member] = {}
         # all but the sidecars, which alone may become more
@@ -146,7 +140,7 @@ class Rendezvous:
 
     def await_start(self, now: float) -> None:
         """Wait for the start of a generation, from `now` on."""
-        self.phase = WAITING
+        self.phase = states.WAITING
         self.generation_started = now
         self.start_deadline = now + self.info.task["start_timeout_s"]
         # when the last task connected, and what came before and after
@@ -168,9 +162,9 @@ class Rendezvous:
         counts[m.state] -= 1
         counts[state] = counts.get(state, 0) + 1
         if not m.is_sidecar:
-            self.absent += (state in AWAITED) - (m.state in AWAITED)
+            self.absent += (state in states.AWAITED) - (m.state in states.AWAITED)
         m.state = state
-        if state in AWAY:
+        if state in states.AWAY:
             m.since = now
             self.away[m.name] = m
         else:
@@ -191,7 +185,7 @@ class Rendezvous:
 
     def is_missed(self, m: Member) -> bool:
         """Return whether the present generation runs without this task."""
-        return m.state == LEFT_OUT and m.name not in self.rejoining
+        return m.state == states.LEFT_OUT and m.name not in self.rejoining
 
     def left_out(self) -> dict[str, list[int]]:
         """Return, by role, the tasks without which the present generation runs."""
@@ -202,7 +196,7 @@ class Rendezvous:
                 if self.is_missed(self.members[f"{role}-{index}"])
             ]
             for role in self.rules
-            if self.count(role, LEFT_OUT)
+            if self.count(role, states.LEFT_OUT)
         }
 
     def missing(self) -> list[str]:
@@ -210,7 +204,7 @@ class Rendezvous:
         return [
             m.name
             for m in self.members.values()
-            if m.state in AWAITED and (not m.is_sidecar or m is self.witness)
+            if m.state in states.AWAITED and (not m.is_sidecar or m is self.witness)
         ]
 
     # --- addresses --------------------------------------------------------------------------------

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.rendezvous import ending
-from submit_tf_job.container.rendezvous import members as states
-from submit_tf_job.container.rendezvous.members import Member, Rendezvous, listed
+from submit_tf_job.container.rendezvous import ending, states
+from submit_tf_job.container.rendezvous.members import NEAR, Member, Rendezvous, listed
 
 # the start waits so long for the name of a task that YARN may start again on another node
 NAMES_S = 30.0
@@ -276,7 +275,7 @@ def _await_elastic(job: Rendezvous, now: float) -> None:
     task = job.info.task
     # a lost task that is only cut off ends its command after `grace`
     patience_s = max(
-        min(REPLACED_S, states.NEAR * task["start_timeout_s"]),
+        min(REPLACED_S, NEAR * task["start_timeout_s"]),
         task["grace_s"] + job.info.stop_grace_s,
     )
     job.patient_until = now + patience_s

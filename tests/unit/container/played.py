@@ -7,7 +7,7 @@ from typing import Any
 
 from submit_tf_job.container import job_report
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous import states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from tests.unit.container.descriptions import description, environment
 

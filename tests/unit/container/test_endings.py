@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous import states
 from tests.unit.container.ending_world import World, play
 
 

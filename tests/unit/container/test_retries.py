@@ -12,7 +12,7 @@ import pytest
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.child import oom_kills
-from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous import states
 from tests.unit.container.descriptions import role
 from tests.unit.container.ending_world import LossyWorld, play_losses
 from tests.unit.container.played import Played, happen
