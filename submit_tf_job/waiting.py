@@ -91,9 +91,9 @@ def results_within(
 SERVICE_IS_WRITTEN = WaitTime(3.0, every_s=0.2)
 # of a ResourceManager that has just started: hadoop-facts.md#restart
 APPLICATIONS_ARE_RECOVERED = WaitTime(30.0, every_s=1.0)
-# by an ApplicationMaster that was started again
 ADDRESS_IS_REPORTED = WaitTime(60.0, every_s=1.0)  # after the start of a command that serves
 PAGE_ANSWERS = WaitTime(60.0, every_s=1.0)  # a server that imports a framework first
+# by an ApplicationMaster that was started again
 CONTAINERS_ARE_LISTED = WaitTime(30.0, every_s=1.0)
 # a healthy one has ended 2 s after PUT STOPPED: hadoop-facts.md#stopping
 APPLICATION_HAS_ENDED = WaitTime(120.0, every_s=0.5)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _PROGRAM_FILES = ("stdout.txt", "stderr.txt", "prelaunch.out")
 
 
-def read_report(cluster: Cluster, app: AppReport, conf: Path) -> tuple[Evidence, bytes | None]:
+def read_report_from_logs(
+    cluster: Cluster, app: AppReport, conf: Path
+) -> tuple[Evidence, bytes | None]:
     """Return the deciding task's report from the aggregated logs of an application that is over.
 
     Args:
@@ -126,14 +128,14 @@ def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes 
     now_ms = cluster.client.now_ms()
     on_nodes = now_ms is None or now_ms - (app.finished_ms or 0) < COLLECTED_WITHIN_S * 1000
     if conf is not None:
-        evidence, content = read_report(cluster, app, conf)
+        evidence, content = read_report_from_logs(cluster, app, conf)
         on_nodes = evidence in (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)
     if on_nodes and app.user in (None, settings.user):
-        return read_from_its_node(cluster, app) or (evidence, content)
+        return read_report_from_node(cluster, app) or (evidence, content)
     return evidence, content
 
 
-def read_from_its_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None] | None:
+def read_report_from_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None] | None:
     """Return the report from the node that an ApplicationMaster's log names; None if no report is
     found there.
 

@@ -41,7 +41,7 @@ from submit_tf_job.observation import (
     JobStatus,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.last_report import read_from_its_node, read_last_report
+from submit_tf_job.operations.last_report import read_last_report, read_report_from_node
 from submit_tf_job.operations.run_records import forgotten
 from submit_tf_job.operations.runs import find_with_record
 from submit_tf_job.operations.stored_services import stored_services
@@ -199,7 +199,7 @@ class StatusReader:
         """
         if app.state.is_final:
             return
-        found = read_from_its_node(self._cluster, app)
+        found = read_report_from_node(self._cluster, app)
         if found is not None and found[1] is not None:
             self._use_report(found[1], Evidence.READ)
 

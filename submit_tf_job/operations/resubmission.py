@@ -54,7 +54,7 @@ class Step(NamedTuple):
     plan: Plan | None = None
 
 
-def heirs(planned: Plan, run: str) -> tuple[str, ...]:
+def possible_later_runs(planned: Plan, run: str) -> tuple[str, ...]:
     """Return the names of all runs that `retries.memory` may start after a run of a plan. There are
     several names for each step, because a POST that failed half-way uses up a number.
     """
@@ -133,7 +133,9 @@ def runs_of(planned: Plan) -> frozenset[str]:
     numbers, and the names of the runs that `retries.memory` may start after these.
     """
     first = [planned.run_of(number) for number in range(FIRST_RUNS)]
-    return frozenset([*first, *(heir for run in first for heir in heirs(planned, run))])
+    return frozenset(
+        [*first, *(later for run in first for later in possible_later_runs(planned, run))]
+    )
 
 
 def _of_first(planned: Plan, run: str) -> Resubmission | None:

@@ -368,7 +368,7 @@ def _keyed_submission(
         body_of=lambda number: planned.at(number).body,
         has_several_runs=planned.again is not Again.NEVER,
         runs_again_after=partial(run_again.is_run_again, cluster, planned.again),
-        resubmissions_of=partial(resubmission.heirs, planned),
+        resubmissions_of=partial(resubmission.possible_later_runs, planned),
         prepare=preparation.prepare,
     )
     if planned.again is Again.AFTER_FAILURE:

@@ -81,7 +81,7 @@ def usage_of(cluster: Cluster, job: str | JobRef) -> JobUse:
     ref, app = find_with_record(cluster, job)
     status = read_status(cluster, ref, detail=True, app=app)
     use = use_of_status(cluster, status)
-    if use.used is None or not says_something(status):
+    if use.used is None or not shows_need(status):
         return use
     service = service_of(cluster, status)
     floor = Resubmission.of(service.properties if service else {}).memory
@@ -137,9 +137,9 @@ def _asked_in_record(cluster: Cluster, run: str) -> Mapping[str, Asked]:
     return {}
 
 
-def says_something(status: JobStatus) -> bool:
-    """Return whether a run has lasted long enough to show what the job needs: it has succeeded, or
-    a fifth of its training or of its lifetime has passed.
+def shows_need(status: JobStatus) -> bool:
+    """Return whether a run shows what the job needs: it has succeeded, or a fifth of its training
+    or of its lifetime has passed; False if a task ran out of memory.
     """
     report, app = status.report, status.app
     if status.state is JobState.SUCCEEDED:

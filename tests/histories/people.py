@@ -395,7 +395,7 @@ def world_storage(cluster: Yarn, collides: bool) -> Iterator[None]:
     try:
         with (
             mock.patch.object(storage, "open_storage", opened),
-            mock.patch.object(last_report, "read_report", read_report),
+            mock.patch.object(last_report, "read_report_from_logs", read_report),
             mock.patch.object(planner, "run_name", named),
             # a thread of its own would not be one of the world's people
             mock.patch.object(waiting, "results_within", lambda _s, ask, _clock: list(ask())),
