@@ -117,7 +117,7 @@ def _value_of(written: Mapping[str, Any], item: Field[Any]) -> Any:
     return written if key == _ALL else written.get(key or item.name)
 
 
-def one(kind: type[T]) -> Callable[[Any], T | None]:
+def instance_of(kind: type[T]) -> Callable[[Any], T | None]:
     """Return a function that reads an object into an instance of a class of facts; it returns None
     if a needed fact is absent.
     """
@@ -133,13 +133,13 @@ def one(kind: type[T]) -> Callable[[Any], T | None]:
     return made
 
 
-def each(kind: type[T], most: int | None = None) -> Callable[[Any], tuple[T, ...]]:
+def instances_of(kind: type[T], most: int | None = None) -> Callable[[Any], tuple[T, ...]]:
     """Return a function that reads a list of objects into instances of a class of facts; it takes
     the first `most` objects.
     """
 
     def made(value: Any) -> tuple[T, ...]:
-        entries = map(one(kind), as_list(value)[:most])
+        entries = map(instance_of(kind), as_list(value)[:most])
         return tuple(entry for entry in entries if entry is not None)
 
     return made
@@ -234,12 +234,12 @@ def _first_failure(value: Any) -> Failure | None:
     """
     if not value:
         return None
-    found = one(Failure)(value) or Failure()
+    found = instance_of(Failure)(value) or Failure()
     return found if found.message else replace(found, message=_UNREADABLE)
 
 
 def _later_failures(value: Any) -> tuple[Failure, ...]:
-    return tuple(failure for failure in each(Failure)(value) if failure.task)
+    return tuple(failure for failure in instances_of(Failure)(value) if failure.task)
 
 
 @dataclass(frozen=True)
@@ -381,7 +381,7 @@ class ReportedStandstill:
     everything: bool = fact(as_flag, key="all")
     count: int = fact(as_count)
     since: float = fact(as_moment, needed=True)
-    tasks: tuple[StillTask, ...] = fact(each(StillTask))
+    tasks: tuple[StillTask, ...] = fact(instances_of(StillTask))
     others_step: float | None = fact(as_number)
 
 
@@ -562,28 +562,30 @@ class JobReport:
     arrived: int = fact(as_count)
     missing: tuple[str, ...] = fact(as_texts)
     unnamed: tuple[str, ...] = fact(as_texts)
-    start: ReportedStart | None = fact(one(ReportedStart))
-    roles: Mapping[str, RoleCounts] = fact(by_name(one(RoleCounts)))
-    elastic: Mapping[str, ElasticSize] = fact(by_name(one(ElasticSize)))
-    outcome: ReportedOutcome | None = fact(one(ReportedOutcome))
+    start: ReportedStart | None = fact(instance_of(ReportedStart))
+    roles: Mapping[str, RoleCounts] = fact(by_name(instance_of(RoleCounts)))
+    elastic: Mapping[str, ElasticSize] = fact(by_name(instance_of(ElasticSize)))
+    outcome: ReportedOutcome | None = fact(instance_of(ReportedOutcome))
     first_failure: Failure | None = fact(_first_failure)
     later_failures: tuple[Failure, ...] = fact(_later_failures)
     warnings: tuple[str, ...] = fact(as_texts)
-    progress: ReportedProgress | None = fact(one(ReportedProgress))
-    events: tuple[ReportedEvent, ...] = fact(each(ReportedEvent))
+    progress: ReportedProgress | None = fact(instance_of(ReportedProgress))
+    events: tuple[ReportedEvent, ...] = fact(instances_of(ReportedEvent))
     generation: int = fact(as_count)
-    generations: tuple[Generation, ...] = fact(each(Generation))
-    retried: Retried | None = fact(one(Retried), key="retries")
-    stands_still: ReportedStandstill | None = fact(one(ReportedStandstill), key="standstill")
-    awaited: Awaited | None = fact(one(Awaited))
-    checkpoint: Checkpoint | None = fact(one(Checkpoint))
-    held: HeldContainer | None = fact(one(HeldContainer))
-    served: tuple[ServedPorts, ...] = fact(each(ServedPorts))
-    outputs: tuple[StoredOutput, ...] = fact(each(StoredOutput))
+    generations: tuple[Generation, ...] = fact(instances_of(Generation))
+    retried: Retried | None = fact(instance_of(Retried), key="retries")
+    stands_still: ReportedStandstill | None = fact(
+        instance_of(ReportedStandstill), key="standstill"
+    )
+    awaited: Awaited | None = fact(instance_of(Awaited))
+    checkpoint: Checkpoint | None = fact(instance_of(Checkpoint))
+    held: HeldContainer | None = fact(instance_of(HeldContainer))
+    served: tuple[ServedPorts, ...] = fact(instances_of(ServedPorts))
+    outputs: tuple[StoredOutput, ...] = fact(instances_of(StoredOutput))
     image_ignored: tuple[str, ...] = fact(as_texts)
     credentials: tuple[Mapping[str, Any], ...] = fact(as_mappings)
     saving: tuple[str, ...] | None = fact(lambda value: None if value is None else as_texts(value))
-    tasks: tuple[ReportedTask, ...] = fact(each(ReportedTask))
+    tasks: tuple[ReportedTask, ...] = fact(instances_of(ReportedTask))
     _written: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -601,7 +603,7 @@ class JobReport:
         known = isinstance(written, dict) and written.get("version") == contract.REPORT_VERSION
         if not known or "run" not in written or not isinstance(written.get("state"), str):
             return None
-        report = one(cls)(written)
+        report = instance_of(cls)(written)
         if report is None:
             return None
         roles = {
@@ -767,6 +769,8 @@ def outcome_line(stderr: bytes) -> OutcomeLine | None:
     """
     _before, mark, line = stderr.rpartition(contract.OUTCOME_MARK.encode())
     try:
-        return one(OutcomeLine)(read_foreign_json(line.partition(b"\n")[0])) if mark else None
+        return (
+            instance_of(OutcomeLine)(read_foreign_json(line.partition(b"\n")[0])) if mark else None
+        )
     except ValueError:
         return None

@@ -25,9 +25,9 @@ from submit_tf_job.job_report import (
     as_value,
     as_whole,
     by_name,
-    each,
     fact,
-    one,
+    instance_of,
+    instances_of,
 )
 from submit_tf_job.json_values import read_foreign_json
 
@@ -68,9 +68,9 @@ class Spread:
 class RoleAmounts:
     """An amount that the tasks of a role use; a field is None if no task reported it."""
 
-    now: Spread | None = fact(one(Spread))
-    mean: Spread | None = fact(one(Spread))
-    peak: Spread | None = fact(one(Spread))
+    now: Spread | None = fact(instance_of(Spread))
+    mean: Spread | None = fact(instance_of(Spread))
+    peak: Spread | None = fact(instance_of(Spread))
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class GpuUse:
         memory_total_bytes: The size of the GPU's memory.
     """
 
-    percent: Amounts | None = fact(one(Amounts))
-    memory_bytes: Amounts | None = fact(one(Amounts))
+    percent: Amounts | None = fact(instance_of(Amounts))
+    memory_bytes: Amounts | None = fact(instance_of(Amounts))
     memory_total_bytes: float | None = fact(as_number)
 
 
@@ -107,10 +107,10 @@ class TaskUse:
 
     task: str = fact(as_name, needed=True)
     for_s: float | None = fact(as_moment)
-    cpu_cores: Amounts | None = fact(one(Amounts))
-    memory_bytes: Amounts | None = fact(one(Amounts))
+    cpu_cores: Amounts | None = fact(instance_of(Amounts))
+    memory_bytes: Amounts | None = fact(instance_of(Amounts))
     peak_by: str = fact(as_text)
-    gpus: tuple[GpuUse, ...] = fact(each(GpuUse))
+    gpus: tuple[GpuUse, ...] = fact(instances_of(GpuUse))
     gpus_unknown: str = fact(as_text)
 
 
@@ -130,12 +130,12 @@ class RoleUse:
 
     tasks: int = fact(as_count)
     for_s: float | None = fact(as_moment)
-    cpu_cores: RoleAmounts | None = fact(one(RoleAmounts))
-    memory_bytes: RoleAmounts | None = fact(one(RoleAmounts))
+    cpu_cores: RoleAmounts | None = fact(instance_of(RoleAmounts))
+    memory_bytes: RoleAmounts | None = fact(instance_of(RoleAmounts))
     peak_by: str = fact(as_text)
-    gpu_percent: RoleAmounts | None = fact(one(RoleAmounts))
-    gpus_used: RoleAmounts | None = fact(one(RoleAmounts))
-    gpu_memory_bytes: RoleAmounts | None = fact(one(RoleAmounts))
+    gpu_percent: RoleAmounts | None = fact(instance_of(RoleAmounts))
+    gpus_used: RoleAmounts | None = fact(instance_of(RoleAmounts))
+    gpu_memory_bytes: RoleAmounts | None = fact(instance_of(RoleAmounts))
     gpus_unknown: str = fact(as_text)
 
 
@@ -226,15 +226,15 @@ class UsageReport:
     run: str = fact(as_text)
     started_at: float | None = fact(as_moment)
     updated_at: float | None = fact(as_moment)
-    roles: Mapping[str, RoleUse] = fact(by_name(one(RoleUse)))
-    tasks: tuple[TaskUse, ...] = fact(each(TaskUse))
-    series: tuple[Series, ...] = fact(each(Series, MOST_CURVES))
+    roles: Mapping[str, RoleUse] = fact(by_name(instance_of(RoleUse)))
+    tasks: tuple[TaskUse, ...] = fact(instances_of(TaskUse))
+    series: tuple[Series, ...] = fact(instances_of(Series, MOST_CURVES))
 
     @classmethod
     def parse(cls, content: bytes) -> UsageReport | None:
         """Parse the file; return None if the bytes are not such a file."""
         try:
-            found = one(cls)(read_foreign_json(content))
+            found = instance_of(cls)(read_foreign_json(content))
         except ValueError:
             return None
         known = found is not None and found.version == contract.REPORT_VERSION and found.run
@@ -269,7 +269,7 @@ class Asked:
     gpus: int = fact(as_count)
 
 
-asked_by_role = by_name(one(Asked))  # of a run's record
+asked_by_role = by_name(instance_of(Asked))  # of a run's record
 
 
 @dataclass(frozen=True)
