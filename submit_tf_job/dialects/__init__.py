@@ -252,7 +252,7 @@ def read_command(
             begin = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
         if begin is not None:
             reading = Translation(dialect.label, "flags", notes)
-            reading.base = base
+            reading.base, reading.before = base, words[:begin]
             at = reading.root(parse(words, begin, dialect, notes.problem))
             return reading.translate(dialect, at), reading
     for index, word in enumerate(words, 1):

@@ -141,6 +141,9 @@ class _Parser:
         elif not equals and known:
             self.fail(place, flag, "a value is missing")
             return following
+        while value.endswith(",") and following < len(self.words) and not self._is_flag(following):
+            value += self.words[following]  # a list that goes on in the next line of a guide
+            following += 1
         if known:
             self._read_value(takes, flag, value, at)
         else:

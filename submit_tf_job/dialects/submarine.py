@@ -390,8 +390,9 @@ def _read_env(pairs: Iterator[tuple[str, At]], where: str, roles: list[_Tasks]) 
         ours = name.removeprefix("DOCKER_") if name in _HOMES else name
         if ours != name:
             at.note(f"{ours}, which Submarine sets from it in the container", f"{where}.{ours}")
-        if ours in joined:  # EnvironmentUtilities.appendToEnv
-            value = f"{joined[ours]}:{value}"
+        if ours in joined:  # EnvironmentUtilities.appendToEnv, which also repeats a value
+            known = joined[ours]
+            value = known if value in known.split(":") else f"{known}:{value}"
         joined[ours] = value
         at.put(where, value, key=ours)
 

@@ -9,13 +9,15 @@ LocalizableResource, Utils, ClusterSubmitter).
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from submit_tf_job.dialects import common
 from submit_tf_job.dialects.command_line import PREFIX as FLAG
-from submit_tf_job.dialects.command_line import each, open_file
+from submit_tf_job.dialects.command_line import each, open_file, place_of
 from submit_tf_job.dialects.rows import Row, Rows, carry, rows
 from submit_tf_job.dialects.translation import At, Dialect
 from submit_tf_job.host.located.tree import Pair, Scalar, ScalarKind, Table, closest
@@ -541,7 +543,7 @@ def _first_flag(words: Sequence[str]) -> int | None:
 
 
 def _read_command_line(root: At) -> None:
-    file = open_file(root.get("--conf_file"))
+    file = open_file(root.get("--conf_file") or _file_on_classpath(root))
     if file is None:
         return
     entries = {entry.key: entry for entry in file.entries}
@@ -551,6 +553,22 @@ def _read_command_line(root: At) -> None:
     for flag in ("container_env", "shell_env"):
         for at in each(root, f"{FLAG}{flag}"):
             common.put_variable(at.text(), at)
+
+
+def _file_on_classpath(root: At) -> At:
+    """Return the path of the tony.xml that Java finds (TonyClient.initTonyConf); an absent value if
+    no directory of the classpath has one.
+    """
+    words, base = root.reading.before, root.reading.base or Path()
+    for index, word in enumerate(words[1:], 1):
+        if words[index - 1] not in ("-cp", "-classpath", "--class-path"):
+            continue
+        for entry in filter(None, word.split(":")):
+            path = posixpath.join(entry, "tony.xml")
+            if (base / path).is_file():
+                place = place_of(index)
+                return At(Scalar(ScalarKind.TEXT, path, place), "-cp", place, root.reading)
+    return root.get("--conf_file")
 
 
 def _put_property(entries: dict[str, Pair], name: str, text: str, at: At) -> None:

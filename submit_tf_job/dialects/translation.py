@@ -292,6 +292,7 @@ class Translation:
         skipped: Paths below which all values count as read.
         silent: The paths of keys that have no effect on YARN.
         base: The directory of the files that a command line names.
+        before: The words of a command line before its flags: the program, and a launcher's options.
         declared: The URIs of inputs and outputs by path.
         under: Strategy, path and value of each value that applies only under that strategy.
     """
@@ -305,6 +306,7 @@ class Translation:
         self.skipped: set[str] = set()
         self.silent: list[str] = []
         self.base: Path | None = None
+        self.before: Sequence[str] = ()
         self.declared: dict[str, str] = {}
         self.tree = Table((), Location(notes.source))
         self.needs: list[_Need] = []

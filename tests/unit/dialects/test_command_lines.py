@@ -288,6 +288,29 @@ def test_tony_s_properties_on_the_command_line_are_stronger_than_the_file_s() ->
     assert job.places["roles.worker.memory"].source == "tony.xml"
 
 
+@pytest.mark.parametrize("option", ["-cp", "-classpath", "--class-path"])
+def test_tony_s_file_is_found_on_the_classpath(option: str) -> None:
+    line = TONY.replace("-cp tony.jar", f"{option} /no/conf:*:tony.jar:.").replace(
+        " --conf_file tony.xml", ""
+    )
+    job = job_of(line)
+    assert job.counts == job_of(TONY).counts
+    assert job.places["roles.worker.memory"].source == "./tony.xml"
+    assert "there is no task" in "".join(problems(line.replace(":.", ":gone")))
+
+
+def test_list_that_ends_with_a_comma_goes_on_in_the_next_word() -> None:
+    lists = "--localization hdfs:///a:./a --conf tony.containers.resources=hdfs:///b#archive,"
+    job = job_of(f"{SUBMARINE} {lists} hdfs:///c --insecure")
+    assert {str(given.uri) for given in job.inputs} >= {"hdfs:///b", "hdfs:///c"}
+
+
+def test_submarine_s_homes_are_not_given_twice() -> None:
+    homes = "--env JAVA_HOME=/java --env DOCKER_JAVA_HOME=/java --env HADOOP_HDFS_HOME=/a"
+    env = job_of(f"{SUBMARINE} {homes} --env DOCKER_HADOOP_HDFS_HOME=/b").roles["worker"].env
+    assert (env["JAVA_HOME"], env["HADOOP_HDFS_HOME"]) == ("/java", "/a:/b")
+
+
 def test_yarn_8220_flags_without_distributed_have_no_tf_config() -> None:
     line = "submit_tf_job.py --input_spec yarn-8220.json --docker_image i"
     assert job_of(line).tf_config is TFConfigMode.NONE
