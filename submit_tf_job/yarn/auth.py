@@ -34,20 +34,24 @@ class Auth:
     sent to nodes.
 
     Attributes:
-        user: The user that jobs run as, or None if only the cluster determines it.
+        login: The user who sends the requests, or None if only the cluster determines it.
+        user: The user that jobs run as, or None likewise.
         as_user: The user to impersonate as a proxy user, or None.
         scheme: The challenge of a server that takes these credentials: `basic`, `bearer`,
             `negotiate`; or "".
-        sent: The credentials, for messages; `{host}` is the server's name.
+        sent: The credentials, for messages; `{host}` is the server's name, `{user}` the login.
         advice: The next step for a user whose credentials are rejected; `{host}` as in `sent`.
         rejections: The Java exceptions in a 403 response that mean that the credentials were
             rejected.
+        names_user: Whether every request has its sender, as the parameter `user.name`.
     """
 
     scheme = sent = advice = ""
+    names_user = False
     rejections: Collection[str] = ()
 
     def __init__(self, user: str | None, as_user: str | None = None) -> None:
+        self.login = user
         self.user = as_user or user
         self.as_user = as_user
 
@@ -58,12 +62,12 @@ class Auth:
         session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
     def params(self, *, node: bool) -> Mapping[str, str]:
-        """Return the query parameters to add to every request: `doAs` for a proxy user. Requests to
-        nodes never get it, because a node's filter does not support it.
+        """Return the query parameters to add to every request: `user.name`, if this method has it;
+        `doAs` for a proxy user. Requests to nodes never get `doAs`, because a node's filter does not
+        support it.
         """
-        if node or not self.as_user:
-            return {}
-        return {"doAs": self.as_user}
+        params = {"user.name": self.login or ""} if self.names_user else {}
+        return {**params, "doAs": self.as_user} if self.as_user and not node else params
 
     def explain(self, error: Exception) -> AuthError | None:  # noqa: ARG002 (most methods cannot fail in the session)
         """Return the error for a failure inside the session; None if authentication was not the
@@ -90,14 +94,8 @@ class SimpleAuth(Auth):
         as_user: User to impersonate, who then owns the jobs (doAs).
     """
 
-    def __init__(self, user: str, as_user: str | None = None) -> None:
-        super().__init__(user, as_user)
-        self._name = user
-        self.sent = f"user.name={user}"
-
-    def params(self, *, node: bool) -> Mapping[str, str]:
-        """Return `user.name`, and `doAs` for a proxy user."""
-        return {"user.name": self._name, **super().params(node=node)}
+    sent = "user.name={user}"
+    names_user = True
 
 
 class DelegationTokenAuth(Auth):

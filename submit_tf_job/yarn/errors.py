@@ -252,7 +252,7 @@ def unauthenticated(reply: Reply, auth: Auth) -> SubmitTFJobError | None:
 
 def _not_accepted(reply: Reply, auth: Auth, host: str) -> AuthError:
     challenge = reply.headers.get("www-authenticate", "").partition(" ")[0]
-    scheme, sent = challenge.lower(), auth.sent.format(host=host)
+    scheme, sent = challenge.lower(), auth.sent.format(host=host, user=auth.login)
     said, hint = f"does not accept {sent}", auth.advice.format(host=host)
     if scheme == "negotiate" != auth.scheme:
         said = f"wants Kerberos, and {sent} was sent"

@@ -118,13 +118,14 @@ class ResourceManager(HttpClient):
         Decisions compare times of YARN and HDFS with this time, never with the clock of this
         machine.
         """
-        if self._sent is None:
+        if self._dated is None:
             with suppress(SubmitTFJobError):
                 self.recent_info()
-        if self._sent is None:
+        if self._dated is None:
             return None
-        sent_s, at = self._sent
-        return int((sent_s + self.clock() - at) * 1000)
+        reply, read_at = self._dated
+        sent_s = reply.sent_s
+        return None if sent_s is None else int((sent_s + self.clock() - read_at) * 1000)
 
     def who_am_i(self) -> str | None:
         """Return the user as whom the ResourceManager has authenticated this client; None if the
@@ -203,7 +204,7 @@ class ResourceManager(HttpClient):
         report = AppReport.from_json(
             _object_in_reply(self._expect_success(reply, f"read {app_id}"), "app")
         )
-        self.learn_node_scheme(report.am_container_logs)
+        self._node_link = report.am_container_logs or self._node_link
         if report.id != app_id:
             raise reply.bad(f"{reply.url} answered with JSON that does not describe {app_id}.")
         return report

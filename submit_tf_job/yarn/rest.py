@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -162,9 +163,10 @@ class HttpClient:
         self._jitter = jitter
         self._adapter = adapter
         self._sessions: dict[bool, Session] = {}
-        self._sent: tuple[float, float] | None = None  # a response's `Date`, and when it was read
+        # header fields of a response, whose `Date` tells the cluster's time, and when it was read
+        self._dated: tuple[Reply, float] | None = None
         self._opening = threading.Lock()
-        self._told_node_scheme = ""  # as the ResourceManager writes the nodes' addresses
+        self._node_link = ""  # a link to a node, as the ResourceManager wrote it
         self._met_node_scheme = ""  # that a node answered to
 
     @property
@@ -177,14 +179,15 @@ class HttpClient:
         own = self.rms.urls[0].partition("://")[0]
         return self._told_node_scheme or self._met_node_scheme or own
 
-    def learn_node_scheme(self, link: str | None) -> None:
-        """Take the scheme from a link to a node. The ResourceManager writes such links with the
-        scheme of its yarn.http.policy; links to a gateway in front of it are ignored.
+    @property
+    def _told_node_scheme(self) -> str:
+        """The scheme of the last link to a node that the ResourceManager wrote, which is that of
+        its yarn.http.policy; "" if there is none, or if it leads to a gateway in front of it.
         """
-        parts = urlsplit(link or "")
+        parts = urlsplit(self._node_link)
         gateways = {urlsplit(url).netloc for url in self.rms.urls}
-        if parts.scheme in ("http", "https") and parts.netloc not in gateways:
-            self._told_node_scheme = parts.scheme
+        told = parts.scheme in ("http", "https") and parts.netloc not in gateways
+        return parts.scheme if told else ""
 
     def deadline(self, seconds: float | None = None) -> Deadline:
         """Return the deadline `seconds` from now, by default the total for one operation."""
@@ -309,12 +312,17 @@ class HttpClient:
                         waiting.remove(standby.active)
                         waiting.appendleft(standby.active)
                     outcome = standby._replace(refusal=unauthenticated(outcome, self.auth))
-                elif _is_proxy_error(outcome, wanted):
+                # a server in front of Hadoop failed: its own 5xx have a message, and are final
+                elif (
+                    outcome.status in (502, 503, 504)
+                    and wanted.repeatable
+                    and not outcome.is_hadoops
+                ):
                     outcome = TransportError.of_gateway(outcome)
                 else:
                     self.rms.worked(url)
-                    if (sent_s := outcome.sent_s) is not None and outcome.is_hadoops:
-                        self._sent = sent_s, self.clock()
+                    if outcome.status == 200 and "json" in outcome.content_type:
+                        self._dated = replace(outcome, body=b""), self.clock()
                     return self._acceptable_reply(outcome, wanted)
             # an error caused by the deadline is less specific than an earlier one
             if deadline.left_s or url not in seen:
@@ -378,7 +386,7 @@ class HttpClient:
                 body=wanted.body,
                 connect_s=min(self.timeouts.connect_s, left_s),
                 read_s=wanted.read_s if endless else min(wanted.read_s, within_s),
-                left_s=lambda: deadline.left_s,
+                deadline=deadline,
                 endless=endless,
             )
         except OSError as error:
@@ -423,6 +431,8 @@ class HttpClient:
         A request that is not repeatable may have taken effect even if a server other than Hadoop
         rejects it, so such a response is returned.
         """
+        if reply.status < 300:
+            return reply
         sure = wanted.repeatable or reply.is_hadoops
         refused = unauthenticated(reply, self.auth) if sure else None
         if refused is not None:
@@ -509,10 +519,3 @@ def _auth_error_of_all(seen: Mapping[str, TransportError]) -> SubmitTFJobError |
     """
     refusals = [trouble.refusal for trouble in seen.values()]
     return refusals[0] if all(refusals) else None
-
-
-def _is_proxy_error(reply: Reply, wanted: _Request) -> bool:
-    """Return whether to repeat a request because a server in front of Hadoop failed; Hadoop's own
-    5xx responses contain a message, and are final.
-    """
-    return wanted.repeatable and reply.status in (502, 503, 504) and not reply.is_hadoops

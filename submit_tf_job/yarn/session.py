@@ -13,11 +13,11 @@ import io
 import math
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import requests
 from requests.adapters import BaseAdapter, HTTPAdapter
@@ -27,6 +27,9 @@ from urllib3.exceptions import LocationValueError
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.inputfile import reason, refuse_special
+
+if TYPE_CHECKING:
+    from submit_tf_job.yarn.rest import Deadline
 
 # Content encodings that are not in this list, or are nested, are rejected: each layer may expand
 # the data a thousandfold.
@@ -40,9 +43,9 @@ _HEADERS = {
 
 @dataclass
 class _Limit:
-    """The time limits for a response: `left_s()` for all of it, `read_s` for its next bytes."""
+    """The time limits for a response: `deadline` for all of it, `read_s` for its next bytes."""
 
-    left_s: Callable[[], float]
+    deadline: Deadline | None
     read_s: float
 
 
@@ -78,7 +81,7 @@ class Session(requests.Session):
         body: str | None,
         connect_s: float,
         read_s: float,
-        left_s: Callable[[], float],
+        deadline: Deadline,
         endless: bool,
     ) -> requests.Response:
         """Send a request once, and return its response with the body unread.
@@ -90,13 +93,13 @@ class Session(requests.Session):
             body: JSON text.
             connect_s: Timeout for the connection.
             read_s: Timeout for the next bytes of the response.
-            left_s: Returns the seconds that remain for the whole response.
-            endless: Whether `left_s` does not limit the body of a successful response.
+            deadline: For the whole response.
+            endless: Whether `deadline` does not limit the body of a successful response.
 
         Raises:
             requests.RequestException: when there was no response; see `transport_error_of`.
         """
-        limit = _Limit(left_s, read_s)
+        limit = _Limit(deadline, read_s)
         _limit.set(limit)
         response = self.request(
             method,
@@ -109,7 +112,7 @@ class Session(requests.Session):
             stream=True,
         )
         if endless and response.status_code == 200:
-            limit.left_s = lambda: math.inf
+            limit.deadline = None
         return response
 
     def get_redirect_target(self, resp: requests.Response) -> None:
@@ -143,7 +146,7 @@ class _DeadlineReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        left_s = self._limit.left_s()
+        left_s = self._limit.deadline.left_s if self._limit.deadline else math.inf
         if left_s <= 0:
             raise TimeoutError("timed out")
         self._sock.settimeout(min(self._limit.read_s, left_s))
