@@ -230,7 +230,7 @@ class JobStatus:
             return False
         if self.report is not None and self.report.deciding_task_left:
             return True
-        if self.trouble:
+        if self.trouble or not self.components:
             return False
         # it may have left no end, and Hadoop 3.1 and 3.2 go on after it and after the witness
         final = [c for c in self.components if c.restart_policy == "NEVER"]
@@ -349,7 +349,7 @@ _GO_ON = {
 
 
 def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
-    state, overdue = _running_state(seen, app), seen.start_overdue
+    state = _running_state(seen, app)
     if seen.held and seen.report and seen.report.first_failure:
         # the deciding task has decided, and YARN's end can only be another failure
         failure = seen.report.first_failure
@@ -369,13 +369,15 @@ def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
             JobState.STARTING if state is JobState.PENDING else state,
             f"its ApplicationMaster has ended, and YARN starts it again; {_GO_ON[app.tasks_live]}",
         )
-    known = seen.report or seen.containers or seen.of_other_user or app.tasks_live is False
-    if app.lists_anew and not known:
-        return Verdict(
-            state,
-            "after a restart its ApplicationMaster does not list its containers yet; "
-            f"{_GO_ON[app.tasks_live]}",
-        )
+    if app.lists_anew:
+        known = seen.report or seen.containers or seen.of_other_user or app.tasks_live is False
+        if not known:
+            return Verdict(
+                state,
+                "after a restart its ApplicationMaster does not list its containers yet; "
+                f"{_GO_ON[app.tasks_live]}",
+            )
+    overdue = seen.start_overdue
     if overdue is None:
         return Verdict(state, "")
     stop = f"stop it (submit_tf_job stop {seen.name}), or let it wait for room"

@@ -83,7 +83,7 @@ def _parse_urls(value: Any) -> tuple[str, ...]:
     items = _split_text(value)
     if not isinstance(items, list) or not items:
         raise ValueError(f"expected one or more URLs, found {value!r}")
-    return tuple(_parse_url(item) for item in items)
+    return tuple(map(_parse_url, items))
 
 
 def _parse_url(value: Any) -> str:

@@ -349,7 +349,7 @@ def add_command(
     @functools.wraps(function)
     def guarded(**values: Any) -> None:
         context = Context(**{name: values.pop(name) for name in names}, formats=formats)
-        raise SystemExit(guard(context, lambda: function(context, **values)))
+        raise SystemExit(guard(context, functools.partial(function, context, **values)))
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *common)]
     guarded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -503,5 +503,7 @@ def coloured(stream: IO[str]) -> bool:
     """Return whether a stream gets colours: a terminal, unless NO_COLOR is set
     (https://no-color.org).
     """
+    if not stream.isatty():
+        return False
     environment = process_environment()
-    return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+    return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"

@@ -132,7 +132,7 @@ class StatusReader:
                     f"how its tasks stand: it is a job of {app.user}, and only {app.user} can ask "
                     f"its ApplicationMaster"
                 )
-            elif not app.state.is_final and (detail or self._service_is_old()):
+            elif not app.ended and (detail or self._service_is_old()):
                 try:
                     self._ask_service()
                 except (ClusterUnavailable, NoSuchJob) as error:
@@ -197,7 +197,7 @@ class StatusReader:
         """Read the deciding task's report from its last known node, while the ApplicationMaster
         does not say which container the task has.
         """
-        if app.state.is_final:
+        if app.ended:
             return
         found = read_report_from_node(self._cluster, app)
         if found is not None and found[1] is not None:
@@ -248,8 +248,8 @@ class StatusReader:
     def _read_report(self, app: AppReport) -> None:
         if self._is_last_report(app):
             return
-        live = self._deciding is not None and self._read_live(over=app.state.is_final)
-        if not app.state.is_final or self._is_settled(app):
+        live = self._deciding is not None and self._read_live(over=app.ended)
+        if not app.ended or self._is_settled(app):
             return
         evidence, content = read_last_report(self._cluster, app)
         if content is not None and _parse_report(content) is None:
@@ -269,7 +269,7 @@ class StatusReader:
         report = self._report
         if report is None or not report.deciding_task_left:
             return False
-        return self._is_settled(app) if app.state.is_final else report.state == "succeeded"
+        return self._is_settled(app) if app.ended else report.state == "succeeded"
 
     def _is_settled(self, app: AppReport) -> bool:
         """Return whether this is the deciding task's last report, so that the collected logs could

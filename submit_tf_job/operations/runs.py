@@ -75,8 +75,8 @@ def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppRe
             f"{job!r} is neither the name of a job or run nor an application id",
             hint="a name has letters a-z, digits and '-'; submit_tf_job list shows them",
         )
-    apps = _list_apps(cluster, job)
-    found = _listed_run(job, apps) or _stored_run(cluster, job) or _recorded_run(cluster, job)
+    found, apps = _listed_run(cluster, job)
+    found = found or _stored_run(cluster, job) or _recorded_run(cluster, job)
     if found is None:
         raise NoSuchJob(f"There is no job {job}.", hint=_similar_names(cluster, job, apps))
     return found, None  # a list may be cached
@@ -95,30 +95,24 @@ def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport]:
     return JobRef(job_of(run), app_id, run), app
 
 
-def _list_apps(cluster: Cluster, job: str) -> Sequence[AppReport]:
-    """Return the user's applications among which to search for a job or run. For a run's own name
-    these are the applications with that name; for a job, the live ones, or all applications if no
-    live one belongs to the job.
-    """
-    client, user = cluster.client, cluster.settings.user
-    if is_run(job):
-        return client.apps(user=user, tags=(f"name: {job}",))
-    live = client.apps(user=user, states=GOING_ON)
-    return live if any(means_run(job, app.name) for app in live) else client.apps(user=user)
+def _listed_run(cluster: Cluster, job: str) -> tuple[JobRef | None, Sequence[AppReport]]:
+    """Return the newest live run that the ResourceManager lists, or if no run lives the newest ended
+    one; and the applications among which it was searched.
 
-
-def _listed_run(job: str, apps: Sequence[AppReport]) -> JobRef | None:
-    """Return the newest live run that the ResourceManager lists; if no run lives, the newest ended
-    one.
+    For a run's own name these are the user's applications with that name; for a job, the live
+    ones, or all applications if no live one belongs to the job.
     """
-    meant = [app for app in apps if means_run(job, app.name)]
-    if not meant:
-        return None
-    live = [app for app in meant if not app.ended]
-    newest = (live or meant)[0]
-    others = tuple(app.name or "" for app in live if app.id != newest.id)
-    run = newest.name or job
-    return JobRef(job_as_named(job, run), newest.id, run, others)
+    tags = (f"name: {job}",) if is_run(job) else ()
+    apps: Sequence[AppReport] = ()
+    for states in [()] if tags else [GOING_ON, ()]:
+        apps = cluster.client.apps(user=cluster.settings.user, states=states, tags=tags)
+        meant = [app for app in apps if means_run(job, app.name)]
+        if meant:
+            live = [app for app in meant if not app.ended]
+            newest, others = (live or meant)[0], tuple(app.name or "" for app in live[1:])
+            run = newest.name or job
+            return JobRef(job_as_named(job, run), newest.id, run, others), apps
+    return None, apps
 
 
 def _stored_run(cluster: Cluster, job: str) -> JobRef | None:

@@ -71,13 +71,9 @@ class AppState(_State):
     KILLED = "KILLED"
     UNKNOWN = "UNKNOWN"
 
-    @property
-    def is_final(self) -> bool:
-        """Whether the application will never change its state again."""
-        return self in (AppState.FINISHED, AppState.FAILED, AppState.KILLED)
 
-
-FINAL_STATES = frozenset(state for state in AppState if state.is_final)
+# an application never leaves one of these
+FINAL_STATES = frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED})
 GOING_ON = frozenset(AppState) - FINAL_STATES - {AppState.UNKNOWN}
 
 
@@ -306,7 +302,7 @@ class AppReport:
     @property
     def ended(self) -> bool:
         """Whether the application has ended."""
-        return self.state.is_final
+        return self.state in FINAL_STATES
 
     @property
     def outlived_lifetime(self) -> bool:

@@ -19,6 +19,7 @@ from submit_tf_job.observation import (
     verdict,
 )
 from submit_tf_job.yarn.observed import (
+    FINAL_STATES,
     AppReport,
     AppState,
     ContainerState,
@@ -179,7 +180,7 @@ def test_verdict_success_needs_yarn_and_report(seen: JobStatus) -> None:
     assert (found.confirmed is None) is not found.state.is_final
 
 
-@given(observations, st.sampled_from([s for s in AppState if not s.is_final]))
+@given(observations, st.sampled_from([s for s in AppState if s not in FINAL_STATES]))
 def test_verdict_is_not_final_while_yarn_runs_the_job(seen: JobStatus, state: AppState) -> None:
     if seen.app:
         assert not verdict(replace(seen, app=replace(seen.app, state=state))).state.is_final
