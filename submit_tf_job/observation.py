@@ -182,7 +182,10 @@ class JobStatus:
         """How often the job was submitted again by `retries.memory`; None if it was not, or if its
         service cannot be read.
         """
-        found = service_properties.Resubmission.of(self.service.properties if self.service else {})
+        stated = self.service.properties if self.service else {}
+        if service_properties.RESUBMISSION not in stated:
+            return None
+        found = service_properties.Resubmission.of(stated)
         return found if found.number else None
 
     @property

@@ -158,17 +158,18 @@ class StatusReader:
             evidence=self._evidence,
             trouble=trouble or self._report_trouble,
             of_other_user=of_other_user,
-            lifetime_asked_s=self._read_lifetime(app, of_other_user=of_other_user),
+            lifetime_asked_s=(
+                self._read_lifetime()
+                if app and app.outlived_lifetime and not of_other_user
+                else None
+            ),
             report_outlived_container=app is not None and self._is_outdated(app),
         )
 
-    def _read_lifetime(self, app: AppReport | None, *, of_other_user: bool) -> int | None:
-        """Return the lifetime in seconds that a job asked for, if the job was ended because its
-        time was over; 0 if it asked for no lifetime; None for any other job, and if the lifetime
+    def _read_lifetime(self) -> int | None:
+        """Return the lifetime in seconds that the job asked for; 0 if it asked for none; None if it
         cannot be read.
         """
-        if app is None or not app.outlived_lifetime or of_other_user:
-            return None
         stored = stored_services(self._cluster)
         if stored is None:
             return None
@@ -236,14 +237,12 @@ class StatusReader:
         self._deciding_task = service.properties.get(
             service_properties.DECIDING, self._deciding_task
         )
+        self._container_gone = bool(service.components)
         for component in service.components:
             for container in component.containers:
-                if container.instance == self._deciding_task and container.id:
-                    self._deciding = container
-        listed = [c for component in service.components for c in component.containers]
-        self._container_gone = bool(service.components) and not any(
-            c.instance == self._deciding_task and c.state not in ENDED for c in listed
-        )
+                if container.instance == self._deciding_task:
+                    self._deciding = container if container.id else self._deciding
+                    self._container_gone = self._container_gone and container.state in ENDED
 
     def _read_report(self, app: AppReport) -> None:
         if self._is_last_report(app):
@@ -389,7 +388,7 @@ def status(cluster: Cluster, job: str | JobRef) -> JobStatus:
         NoSuchJob: The job does not exist.
     """
     ref, app = find_with_record(cluster, job)
-    return read_status(cluster, ref, app=app)
+    return StatusReader(cluster, ref).read(app=app)
 
 
 def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:

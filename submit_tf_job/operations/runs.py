@@ -21,7 +21,6 @@ from submit_tf_job.yarn.resource_manager import SERVICE_TYPE
 from submit_tf_job.yarn.run_names import (
     is_run,
     is_run_of,
-    job_as_named,
     job_of,
     may_be_short,
     means_run,
@@ -58,8 +57,9 @@ def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppRe
     `JobRef` is returned as it is.
 
     Returns:
-        The run; and the ResourceManager's record of its application, if an application id was
-        given.
+        The run, with the name that the user gave as its job's, because the run's own name may show
+        only the beginning; and the ResourceManager's record of its application, if an application
+        id was given.
 
     Raises:
         NoSuchJob: Neither the ResourceManager nor HDFS knows the job; or another user owns it and
@@ -111,7 +111,7 @@ def _listed_run(cluster: Cluster, job: str) -> tuple[JobRef | None, Sequence[App
             live = [app for app in meant if not app.ended]
             newest, others = (live or meant)[0], tuple(app.name or "" for app in live[1:])
             run = newest.name or job
-            return JobRef(job_as_named(job, run), newest.id, run, others), apps
+            return JobRef(job_of(job), newest.id, run, others), apps
     return None, apps
 
 
@@ -125,7 +125,7 @@ def _stored_run(cluster: Cluster, job: str) -> JobRef | None:
             if means_run(job, item.name):
                 found = stored.read(item.name)
                 if found is not None and found.app_id is not None:
-                    return JobRef(job_as_named(job, item.name), found.app_id, item.name)
+                    return JobRef(job_of(job), found.app_id, item.name)
     return None
 
 

@@ -138,9 +138,7 @@ class ObservedComponent:
         return cls(
             name=text_of(answer, "name") or "",
             number_of_containers=whole_of(answer, "number_of_containers"),
-            containers=tuple(
-                ObservedContainer.from_json(item) for item in items(answer.get("containers"))
-            ),
+            containers=tuple(map(ObservedContainer.from_json, items(answer.get("containers")))),
             properties=_text_values(object_of(answer, "configuration", "properties")),
             env=_text_values(object_of(answer, "configuration", "env")),
             restart_policy=text_of(answer, "restart_policy"),
@@ -179,9 +177,7 @@ class ObservedService:
             state=ServiceState(text_of(answer, "state")),
             version=text_of(answer, "version"),
             properties=_text_values(object_of(answer, "configuration", "properties")),
-            components=tuple(
-                ObservedComponent.from_json(item) for item in items(answer.get("components"))
-            ),
+            components=tuple(map(ObservedComponent.from_json, items(answer.get("components")))),
             raw=answer,
         )
 
@@ -240,7 +236,7 @@ class AppReport:
     @classmethod
     def from_json(cls, answer: Answer) -> AppReport:
         """Parse one `app` object."""
-        queue = text_of(answer, "queue")
+        queue, tags = text_of(answer, "queue"), text_of(answer, "applicationTags") or ""
         return cls(
             id=text_of(answer, "id") or "",
             user=text_of(answer, "user"),
@@ -251,11 +247,7 @@ class AppReport:
             diagnostics=text_of(answer, "diagnostics") or "",
             tracking_url=text_of(answer, "trackingUrl"),
             type=text_of(answer, "applicationType"),
-            tags=tuple(
-                tag.strip()
-                for tag in (text_of(answer, "applicationTags") or "").split(",")
-                if tag.strip()
-            ),
+            tags=tuple(filter(None, map(str.strip, tags.split(",")))),
             started_ms=time_ms_of(answer, "startedTime"),
             launch_ms=time_ms_of(answer, "launchTime"),
             finished_ms=time_ms_of(answer, "finishedTime"),
@@ -265,9 +257,7 @@ class AppReport:
             running_containers=whole_of(answer, "runningContainers"),
             resource_requests=items(answer.get("resourceRequests")),
             log_aggregation_status=text_of(answer, "logAggregationStatus"),
-            timeouts=tuple(
-                AppTimeout.from_json(item) for item in items(answer.get("timeouts"), "timeout")
-            ),
+            timeouts=tuple(map(AppTimeout.from_json, items(answer.get("timeouts"), "timeout"))),
             priority=whole_of(answer, "priority"),
             raw=answer,
         )

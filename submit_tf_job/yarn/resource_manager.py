@@ -95,7 +95,8 @@ class ResourceManager(HttpClient):
         Raises:
             ClusterUnavailable: when no ResourceManager responded.
         """
-        reply = self._get_expected(f"{_WS}/info", "describe itself", deadline=deadline)
+        reply = self.request("GET", f"{_WS}/info", deadline=deadline)
+        self._expect_success(reply, "describe itself")
         from submit_tf_job.yarn.observed_cluster import ClusterInfo
 
         return ClusterInfo.from_json(_object_in_reply(reply, "clusterInfo"), reply.sent_s)
@@ -141,7 +142,8 @@ class ResourceManager(HttpClient):
 
     def nodes(self, *, deadline: Deadline | None = None) -> tuple[Node, ...]:
         """Return the NodeManagers in service."""
-        reply = self._get_expected(f"{_WS}/nodes", "list its nodes", deadline=deadline)
+        reply = self.request("GET", f"{_WS}/nodes", deadline=deadline)
+        self._expect_success(reply, "list its nodes")
         from submit_tf_job.yarn.observed_cluster import Node
 
         return tuple(
@@ -162,7 +164,8 @@ class ResourceManager(HttpClient):
 
     def scheduler(self, *, deadline: Deadline | None = None) -> Mapping[str, object]:
         """Return the scheduler's description of its queues as unparsed JSON."""
-        reply = self._get_expected(f"{_WS}/scheduler", "describe its queues", deadline=deadline)
+        reply = self.request("GET", f"{_WS}/scheduler", deadline=deadline)
+        self._expect_success(reply, "describe its queues")
         return object_of(reply.json_object(), "scheduler", "schedulerInfo")
 
     def queue_access(self, queue: str, user: str) -> QueueAccess | None:
@@ -262,12 +265,9 @@ class ResourceManager(HttpClient):
             # the largest part of each response, and not needed in a list (YARN-7717)
             "deSelects": "resourceRequests",
         }
-        reply = self._get_expected(
-            f"{_WS}/apps",
-            "list applications",
-            {key: value for key, value in params.items() if value},
-            deadline=deadline,
-        )
+        stated = {key: value for key, value in params.items() if value}
+        reply = self.request("GET", f"{_WS}/apps", params=stated, deadline=deadline)
+        self._expect_success(reply, "list applications")
         told = reply.json_object().get("apps", ())
         if told == () or (told and not isinstance(told, dict)):  # where there is none: null or {}
             raise reply.bad(f"{reply.url} answered with JSON that does not describe applications.")
@@ -605,18 +605,6 @@ class ResourceManager(HttpClient):
         return reply
 
     # --- responses --------------------------------------------------------------------------------
-
-    def _get_expected(
-        self,
-        path: str,
-        doing: str,
-        params: Mapping[str, str] | None = None,
-        *,
-        deadline: Deadline | None,
-    ) -> Reply:
-        return self._expect_success(
-            self.request("GET", path, params=params, deadline=deadline), doing
-        )
 
     def _expect_success(self, reply: Reply, doing: str) -> Reply:
         if not 200 <= reply.status < 300:

@@ -91,13 +91,6 @@ def means_run(name: str, service: str | None) -> bool:
     return service == name or (not is_run(name) and is_run_of(service, name))
 
 
-def job_as_named(name: str, service: str) -> str:
-    """Return the job of a run that a user has found with this name. If the name is a job's, return
-    the name itself, because the run's name may show only its beginning.
-    """
-    return name if not is_run(name) and is_run_of(service, name) else job_of(service)
-
-
 class Again(str, Enum):
     """Whether a key whose run has ended is run again."""
 
