@@ -123,7 +123,7 @@ def _stored_run(cluster: Cluster, job: str) -> JobRef | None:
     with suppress(SubmitTFJobError):
         for item in stored.listed():
             if means_run(job, item.name):
-                found = stored.read(item.name)
+                found = stored.copy_of(item.name)
                 if found is not None and found.app_id is not None:
                     return JobRef(job_of(job), found.app_id, item.name)
     return None
@@ -225,7 +225,7 @@ def ended_runs(cluster: Cluster, job: str) -> tuple[str, ...]:
         item.name
         for item in stored.listed()
         if is_run_of(item.name, job)
-        and _end_ms(cluster, item.name, stored.read(item.name)) is not None
+        and _end_ms(cluster, item.name, stored.copy_of(item.name)) is not None
     )
 
 
@@ -366,7 +366,7 @@ class _Retention:
     def _ended_run(self, run: str) -> tuple[StoredRun, int] | None:
         """Return a run that has ended, and when it ended; None for a run that has not."""
         if run not in self._read:
-            found, self._read[run] = self._stored.read(run), None
+            found, self._read[run] = self._stored.copy_of(run), None
             with suppress(NameTaken):
                 end_ms = _end_ms(self._cluster, run, found)
                 if found is not None and end_ms is not None:

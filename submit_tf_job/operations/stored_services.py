@@ -57,7 +57,7 @@ class StoredServices(NamedTuple):
         """
         return frozenset(item.name for item in self.listed())
 
-    def read(self, run: str) -> StoredRun | None:
+    def copy_of(self, run: str) -> StoredRun | None:
         """Return the stored copy of one run's service; None if there is no copy.
 
         Raises:

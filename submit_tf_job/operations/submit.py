@@ -419,7 +419,7 @@ class _Preparation:
         stored = stored_services(self._cluster)
         try:
             # another process with the same submission may be about to start this run
-            if stored is None or stored.read(planned.run) is not None:
+            if stored is None or stored.copy_of(planned.run) is not None:
                 return
         except SubmitTFJobError:
             return

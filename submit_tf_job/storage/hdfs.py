@@ -121,9 +121,7 @@ class HdfsStorage(Storage):
     ) -> None:
         super().__init__(f"{scheme}://{authority}")
         self.timeout_s = timeout_s
-        self._conf, self._addresses = dict(conf), addresses_of(authority, conf)
-        if scheme == "viewfs":
-            self._conf, self._addresses = _with_fallback(authority, conf), []
+        self._conf = dict(conf)
         self._user = user
         self._client: Any = None
         self._connecting = threading.Lock()
@@ -140,26 +138,28 @@ class HdfsStorage(Storage):
     def _client_of_storage(self) -> Any:
         with self._connecting:
             if self._client is None:
-                self._probe_addresses()
+                scheme, _, authority = self.root.partition("://")
+                url, conf = self.root, self._conf
+                if scheme == "viewfs":
+                    conf = _with_fallback(authority, conf)
+                else:
+                    addresses = addresses_of(authority, conf)
+                    self._probe_addresses(addresses)
+                    if addresses and authority == addresses[0].rpartition(":")[0]:
+                        url = f"hdfs://{addresses[0]}"  # hdfs-native has no default port
                 from hdfs_native import Client
 
-                url = self.root
-                if (
-                    self._addresses
-                    and self.root == f"hdfs://{self._addresses[0].rpartition(':')[0]}"
-                ):
-                    url = f"hdfs://{self._addresses[0]}"  # hdfs-native has no default port
                 with HADOOP_USER_NAME.set_to(self._user):
                     # os.devnull in place of a directory, so that HADOOP_CONF_DIR is not used
-                    self._client = Client(url, self._conf, os.devnull)
+                    self._client = Client(url, conf, os.devnull)
             return self._client
 
-    def _probe_addresses(self) -> None:
+    def _probe_addresses(self, addresses: Iterable[str]) -> None:
         """Raise an error with the address, within seconds, if no process listens there; hdfs-native
         would wait until the kernel gives up.
         """
         problems, missing = [], True
-        for address in self._addresses:
+        for address in addresses:
             host, port = host_and_port(address)
             try:
                 with socket.create_connection(
@@ -257,7 +257,7 @@ def _is_no_address(error: OSError | ValueError) -> bool:
     return isinstance(error, ValueError)
 
 
-def _with_fallback(table: str, conf: Mapping[str, str]) -> dict[str, str]:
+def _with_fallback(table: str, conf: dict[str, str]) -> dict[str, str]:
     """Add a fallback to a mount table of viewfs. hdfs-native requires a fallback (`No viewfs
     fallback mount found`), and Hadoop does not.
 
@@ -267,7 +267,7 @@ def _with_fallback(table: str, conf: Mapping[str, str]) -> dict[str, str]:
     prefix = f"fs.viewfs.mounttable.{table}.link"
     links = [target for name, target in sorted(conf.items()) if name.startswith(f"{prefix}.")]
     if not links or f"{prefix}Fallback" in conf:
-        return dict(conf)
+        return conf
     parts = urlsplit(links[0])
     return {**conf, f"{prefix}Fallback": f"{parts.scheme}://{parts.netloc}/.no-such-mount"}
 

@@ -83,7 +83,7 @@ class StoredRuns(Protocol):
             SubmitTFJobError: The names cannot be read.
         """
 
-    def read(self, run: str) -> StoredRun | None:
+    def copy_of(self, run: str) -> StoredRun | None:
         """Return the copy of one service; None if there is no copy.
 
         Raises:
@@ -549,7 +549,7 @@ class _Submitting:
     def _read_stored(self, run: str) -> tuple[StoredRun | None, SubmitTFJobError | None]:
         """Return the stored service of a run, or the error that prevented reading it."""
         if self._stored is not None:
-            return self._stored_or_recorded(run, self._stored.read)
+            return self._stored_or_recorded(run, self._stored.copy_of)
         try:
             service = self._client.get_service(run, deadline=self._deadline)
         except NoSuchJob:

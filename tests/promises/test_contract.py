@@ -175,7 +175,7 @@ class TestReal(Contract):
         with ThreadPoolExecutor() as pool:
             with stopped(world.info.pid_of("datanode")):  # so the file exists, and has no content
                 posted = pool.submit(world.client.post_service, body)
-                torn = until(world, lambda: stored.read(name))
+                torn = until(world, lambda: stored.copy_of(name))
             assert torn is not None
             app_id = posted.result()
         assert (torn.torn, torn.key, torn.app_id) == (True, "", None)

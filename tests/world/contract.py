@@ -379,14 +379,14 @@ class Contract:
 
     def test_the_stored_copy_names_its_application_until_it_is_deleted(self, world: World) -> None:
         name, stored = world.name(), world.stored()
-        assert stored.read(name) is None
+        assert stored.copy_of(name) is None
         app_id = submitted(world, name).application_id
-        found = stored.read(name)
+        found = stored.copy_of(name)
         assert found is not None
         assert (found.key, found.app_id, found.torn) == ("s1", app_id, False)
         assert name in stored.names()
         assert world.client.delete_service(name)
-        assert stored.read(name) is None
+        assert stored.copy_of(name) is None
 
     def test_logs_are_collected_when_the_application_is_over(self, world: World) -> None:
         app_id = running(world, world.name())
