@@ -415,6 +415,11 @@ class Packages:
     version: str = ""
     wheels: tuple[str, ...] = field(default=(), compare=False)
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version of each wheel, by the name of its package."""
+        return dict(wheel.split("-")[:2] for wheel in self.wheels)
+
 
 @dataclass(frozen=True)
 class Python:

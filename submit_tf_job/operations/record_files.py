@@ -63,7 +63,7 @@ class RecordFiles(NamedTuple):
 
     def path_of(self, run: str, ending: str = ".json") -> str:
         """Return the path of the record of a run, or of a file beside it."""
-        return self.storage.path(f"{self.top}/{job_of(run)}/{run}{ending}")
+        return f"{self.top}/{job_of(run)}/{run}{ending}"
 
     def jobs(self) -> list[str]:
         """Return the names of the jobs that have records. They are the first parts of the runs'
@@ -96,7 +96,7 @@ class RecordFiles(NamedTuple):
 
     def make_directory(self, head: str) -> None:
         """Make the directory for the records of all runs with one head; `jobs` returns heads."""
-        self.storage.mkdirs(self.storage.path(f"{self.top}/{head}"), 0o700)
+        self.storage.mkdirs(f"{self.top}/{head}", 0o700)
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Write the record of a run. This also restarts the lifetime that the record holds
@@ -117,7 +117,7 @@ class RecordFiles(NamedTuple):
         from submit_tf_job.storage import NoSuchPath
 
         with suppress(NoSuchPath):
-            return self.storage.list_dir(self.storage.path(path))
+            return self.storage.list_dir(path)
         return []
 
 

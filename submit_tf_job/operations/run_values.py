@@ -17,7 +17,7 @@ from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.host.units import memory_text
 
 if TYPE_CHECKING:
-    from submit_tf_job.jobspec.job import Job, Packages, Role
+    from submit_tf_job.jobspec.job import Job, Role
 
 HASH_DIGITS = 12
 _MOST_BYTES = 256 * 1024
@@ -37,7 +37,7 @@ def values_of_job(job: Job) -> dict[str, Any] | None:
     Keys that have their default value are left out, so that keys which a later version adds do not
     count as a difference.
     """
-    keys = dict(_keys_of(job, ""))
+    keys, programs = dict(_keys_of(job, "")), dict(_small_programs(job))
     if job.hadoop:
         of_files = {file.name: file.sha256 for file in job.hadoop.files}
         keys["hadoop.conf"] = job.hadoop.location or f"{job.hadoop.kind} {_hash_of(of_files)}"
@@ -46,7 +46,7 @@ def values_of_job(job: Job) -> dict[str, Any] | None:
         if role.name != contract.WITNESS_ROLE:
             keys |= _keys_of(role, f"roles.{role.name}.")
             roles[role.name] = _values_of_role(job, role)
-    found = {"keys": keys, "roles": roles, "programs": dict(_small_programs(job))}
+    found = {"keys": keys, "roles": roles, "programs": programs}
     return found if len(json.dumps(found)) <= _MOST_BYTES else None
 
 
@@ -64,24 +64,20 @@ def _small_programs(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _values_of_role(job: Job, role: Role) -> dict[str, Any]:
-    python = job.python_of(role)
     files = {file.name: file.sha256[:HASH_DIGITS] for file in role.files}
     files |= {file.name: file.uri for file in role.remote_files}
-    return {
+    values = {
         "command": role.command.to_json(),
         "variables": dict(role.env),
         "files": _fewer_files(files),
-        "packages": {"interpreter": python.interpreter} | _values_of_packages(python.packages),
         "image": role.image,
     }
-
-
-def _values_of_packages(packages: Packages | None) -> dict[str, str]:
-    if packages is None:
-        return {}
-    archive = packages.archive
-    versions = dict(wheel.split("-")[:2] for wheel in packages.wheels)
-    return {archive.path.name: archive.sha256[:HASH_DIGITS], **versions}
+    python = job.python_of(role)
+    packages = {"interpreter": python.interpreter}
+    if python.packages is not None:
+        archive = python.packages.archive
+        packages |= {archive.path.name: archive.sha256[:HASH_DIGITS], **python.packages.versions}
+    return {**values, "packages": packages}
 
 
 def _fewer_files(files: Mapping[str, str]) -> dict[str, str]:

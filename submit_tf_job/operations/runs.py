@@ -281,13 +281,10 @@ def stored_texts(cluster: Cluster, runs: Iterable[str]) -> tuple[str, int]:
     return "\n".join(found), posted_ms
 
 
-def retire(cluster: Cluster, job: str, newest: str) -> None:
+def retire(cluster: Cluster, stored: StoredServices, job: str, newest: str) -> None:
     """Delete the oldest ended runs of a job that are more than the settings keep (`keep_runs`),
     after a submission of `newest`. Delete a few runs at most, and only log errors.
     """
-    stored = stored_services(cluster)
-    if stored is None:
-        return
     try:
         retention, keep = _Retention(cluster, stored), cluster.settings.keep_runs
         earlier = _newest_first(
@@ -420,7 +417,7 @@ def forget_run(cluster: Cluster, job: str, run: str) -> None:
     storage = storage_of(cluster.settings, stage.files)
     for directory in (stage.keytabs, stage.lists, stage.meeting):
         with suppress(NoSuchPath):
-            for item in storage.list_dir(storage.path(directory)):
+            for item in storage.list_dir(directory):
                 if item.name == run or item.name.startswith(f"{run}-"):
                     storage.remove(item.path, recursive=True)
 

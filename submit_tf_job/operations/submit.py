@@ -20,7 +20,7 @@ from submit_tf_job.errors import (
     Problem,
     SubmitTFJobError,
 )
-from submit_tf_job.operations import resubmission, run_again, run_records, runs, staging
+from submit_tf_job.operations import resubmission, run_again, run_records, runs
 from submit_tf_job.operations.cluster import (
     Cluster,
     JobRef,
@@ -30,9 +30,15 @@ from submit_tf_job.operations.cluster import (
 from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.run_values import values_of_job
 from submit_tf_job.operations.runs import is_of_content
+from submit_tf_job.operations.staging import Staging, own_directories
 from submit_tf_job.operations.stop import FAILED_BEFORE, stop_run
-from submit_tf_job.operations.stored_services import stored_services
-from submit_tf_job.operations.submit_checks import DataCheck, check_capacity, check_client_config
+from submit_tf_job.operations.stored_services import StoredServices, stored_services
+from submit_tf_job.operations.submit_checks import (
+    DataCheck,
+    check_capacity,
+    check_client_config,
+    check_keytab,
+)
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
 from submit_tf_job.yarn.run_names import Again
 
@@ -262,11 +268,11 @@ def submit(
     planned = _for_version(planned, cluster)
     for_caller = cluster.own_jobs_only
     if planned.job.kerberos:
-        staging.check_keytab(planned, cluster.settings, for_caller=for_caller)
+        check_keytab(planned.job, cluster.settings, for_caller=for_caller)
     if for_caller:
         check_client_config(planned.job, cluster.settings)
-    preparation = _Preparation(planned, cluster, on_upload)
     stored = stored_services(cluster)
+    preparation = _Preparation(planned, cluster, stored, on_upload)
     try:
         done = exactly_once.submit(
             cluster.client,
@@ -284,8 +290,7 @@ def submit(
         preparation.undo()
         raise
     if done.alone:
-        preparation.forget_others()
-        runs.retire(cluster, planned.job.name, done.run)
+        preparation.forget_earlier(done.run)
     ref = JobRef(planned.job.name, done.application_id, done.run)
     runs_again = done.adopted and planned.again is not Again.NEVER
     if runs_again and planned.job.hold_s and read_status(cluster, ref).held:
@@ -344,12 +349,13 @@ def stage(planned: Plan, settings: Settings) -> None:
         ClusterUnavailable: HDFS cannot be reached.
     """
     if planned.job.kerberos:
-        staging.check_keytab(planned, settings, for_caller=False)
+        check_keytab(planned.job, settings, for_caller=False)
     data = DataCheck(planned.job, settings)
     data.look()
-    staging.stage_keytab(planned, settings)
-    staging.stage_lists(planned, settings, data.lists)
-    staging.stage_files(planned, settings, lambda _sent: None)
+    staging = Staging(settings, planned.site.staging)
+    staging.stage_keytab(planned)
+    staging.stage_lists(planned, data.lists)
+    staging.stage_files(planned, lambda _sent: None)
 
 
 def _keyed_submission(
@@ -390,9 +396,16 @@ def _keyed_submission(
 class _Preparation:
     """The checks and uploads before a POST: files, lists and the keytab of one run."""
 
-    def __init__(self, planned: Plan, cluster: Cluster, on_upload: Callable[[Sent], None]) -> None:
-        self._cluster, self._on_upload = cluster, on_upload
+    def __init__(
+        self,
+        planned: Plan,
+        cluster: Cluster,
+        stored: StoredServices | None,
+        on_upload: Callable[[Sent], None],
+    ) -> None:
+        self._cluster, self._stored, self._on_upload = cluster, stored, on_upload
         self._planned = planned
+        self._staging = Staging(cluster.settings, planned.site.staging)
         self._data = DataCheck(planned.job, cluster.settings, for_caller=cluster.own_jobs_only)
         self._of_run: list[str] = []  # new directories of the run
         self._files: list[str] = []  # new directories of files
@@ -402,36 +415,37 @@ class _Preparation:
         """Make the checks that may refuse the job, and stage its files."""
         from submit_tf_job.diagnose.fit import check_largest
 
-        cluster, settings = self._cluster, self._cluster.settings
+        cluster, staging = self._cluster, self._staging
         planned = self._planned = self._planned.at(number)
         # Only for a job that is about to be posted: a running one takes room itself, and its
         # cluster may have changed since.
         check_largest(planned.job, planned.site, cluster.client.maximum_resources())
         self.said = check_capacity(planned, cluster)
         self._data.look()
-        self._of_run = staging.stage_keytab(planned, settings)
-        self._of_run += staging.stage_lists(planned, settings, self._data.lists)
-        self._files += staging.stage_files(planned, settings, self._on_upload)
+        self._of_run = staging.stage_keytab(planned)
+        self._of_run += staging.stage_lists(planned, self._data.lists)
+        self._files += staging.stage_files(planned, self._on_upload)
 
     def undo(self) -> None:
         """Remove the staged files of a submission that was refused."""
-        settings, planned = self._cluster.settings, self._planned
-        stored = stored_services(self._cluster)
         try:
             # another process with the same submission may be about to start this run
-            if stored is None or stored.copy_of(planned.run) is not None:
+            if self._stored is None or self._stored.copy_of(self._planned.run) is not None:
                 return
         except SubmitTFJobError:
             return
-        staging.forget_staged(planned, settings, [*self._of_run, *self._files])
+        self._staging.forget([*self._of_run, *self._files])
 
-    def forget_others(self) -> None:
-        """Remove the staged files of earlier runs of the job that this run does not use."""
-        planned = self._planned
-        used = staging.own_directories(planned.uploads)
+    def forget_earlier(self, run: str) -> None:
+        """Remove what earlier runs of the job have left: staged files that this run does not use,
+        and the oldest runs beyond those that are kept.
+        """
+        used = own_directories(self._planned.uploads)
         if self._data.lists:
-            used.append(planned.lists)
-        staging.forget_others(planned, self._cluster.settings, used)
+            used.append(self._planned.lists)
+        self._staging.forget_others(used)
+        if self._stored is not None:
+            runs.retire(self._cluster, self._stored, self._planned.job.name, run)
 
 
 def _key_reused(ref: JobRef) -> KeyReused:

@@ -24,7 +24,7 @@ from submit_tf_job.operations.cluster import Cluster, storage_of
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
-    from submit_tf_job.jobspec.job import Input, Job, Output, RemoteFile
+    from submit_tf_job.jobspec.job import Input, Job, Kerberos, Output, RemoteFile
     from submit_tf_job.plan import Plan
     from submit_tf_job.storage import Stat, Storage
     from submit_tf_job.yarn.inspection import Scheduler
@@ -211,6 +211,65 @@ def check_client_config(job: Job, settings: Settings) -> None:
     uri = job.docker_client_config or ""
     if "://" in uri and not is_own_hdfs(uri, settings.hadoop_conf):
         raise JobSpecError([job.problem("docker_client_config", f"{uri} {NOT_OWN}")])
+
+
+# --- a keytab ---
+
+
+def check_keytab(job: Job, settings: Settings, *, for_caller: bool) -> None:
+    """Check a keytab on HDFS, if this host can read HDFS.
+
+    Args:
+        job: The job.
+        settings: The settings.
+        for_caller: As for `open_named`.
+
+    Raises:
+        JobSpecError: The keytab does not exist, cannot be read, is readable for every user, or
+            belongs to another principal.
+    """
+    kerberos = job.kerberos
+    if kerberos is None or kerberos.secret is not None or not kerberos.keytab.startswith("hdfs://"):
+        return
+    why = _trouble_on_hdfs(kerberos, settings, for_caller)
+    if why:
+        raise JobSpecError([job.problem("kerberos.keytab", f"{kerberos.keytab} {why}")])
+
+
+def _trouble_on_hdfs(kerberos: Kerberos, settings: Settings, for_caller: bool) -> str:
+    from submit_tf_job.container import keytab
+    from submit_tf_job.storage import NoSuchPath
+
+    try:
+        storage = open_named(settings, kerberos.keytab, for_caller=for_caller)
+        if storage is None:
+            return NOT_OWN
+        found = storage.stat(kerberos.keytab)
+        if found.is_dir:
+            return "is a directory; name the keytab in it"
+        if found.mode is not None and found.mode & 0o004:
+            return (
+                f"can be read by everybody (mode {found.mode & 0o777:03o}); hdfs dfs -chmod "
+                f"400 {storage.path(kerberos.keytab)}"
+            )
+        if found.size > keytab.LONGEST:
+            return f"has {found.size} bytes; no keytab is so large"
+        why = keytab.find_problem(storage.read(kerberos.keytab), kerberos.principal)
+        return f"cannot be used: {why}" if why else ""
+    except NoSuchPath:
+        return (
+            f"is not there (as {settings.user} sees HDFS); YARN would run the job without it, "
+            f"and only its log would say so"
+        )
+    except AuthError as error:
+        if "Permission denied" in error.message or "AccessControlException" in error.message:
+            return f"is not readable for {settings.user}, as whom YARN fetches it: {error.message}"
+        return ""  # this host has no credentials, but YARN has
+    except SubmitTFJobError:
+        return ""  # this host cannot reach HDFS
+
+
+# --- inputs and outputs, as their user ---
 
 
 @dataclass

@@ -323,6 +323,20 @@ class Storage(ABC):
         with translated(self.root + target):
             self._rename_path(source, target, overwrite=False)
 
+    def walk(self, item: Stat) -> Iterator[Stat]:
+        """Yield a file or directory, and all that is below it."""
+        yield item
+        if item.is_dir:
+            with suppress(NoSuchPath):  # removed by another client
+                for child in self.list_dir(item.path):
+                    yield from self.walk(child)
+
+    def last_change_ms(self, item: Stat) -> int:
+        """Return when a file was changed, or the newest file below a directory, in milliseconds
+        since 1970.
+        """
+        return max(below.modified_ms for below in self.walk(item))
+
     def now_ms(self, directory: str) -> int:
         """Return the time by the storage's clock, in milliseconds since 1970. To learn it, a file
         is created in the directory.

@@ -44,7 +44,7 @@ FILE_MODE = 0o600
 SECRET_MODE = 0o400
 # Files used since then may belong to a submission in progress: it may send another POST minutes
 # after it has staged its files, and clocks differ.
-RECENT = timedelta(minutes=20)
+RECENT_MS = 20 * 60_000
 AT_ONCE = 4
 PIECE = 4 * 1024**2
 
@@ -68,13 +68,19 @@ class Leftover:
     Attributes:
         paths: The directories of the files.
         size: The size of the files in bytes.
-        used: The time of the last submission of a job with that name, as far as the files show it.
+        used_ms: The time of the last submission of a job with that name, as far as the files show
+            it, in milliseconds since 1970.
     """
 
     name: str
     paths: tuple[str, ...]
     size: int
-    used: datetime
+    used_ms: int
+
+    @property
+    def used(self) -> datetime:
+        """`used_ms` as a time."""
+        return datetime.fromtimestamp(self.used_ms / 1000, timezone.utc)
 
 
 # --- contents ---
@@ -191,16 +197,16 @@ def stage(
     """
     for directory in sorted({upload.directory for upload in uploads if not upload.shared}):
         with suppress(NoSuchPath):
-            storage.write(join(storage.path(directory), USED), b"")
+            storage.write(join(directory, USED), b"")
     missing = [upload for upload in uploads if not _is_there(upload, storage, user)]
     for directory in sorted({upload.directory for upload in missing}):
-        storage.mkdirs(storage.path(directory), DIRECTORY_MODE)
+        storage.mkdirs(directory, DIRECTORY_MODE)
     _send_all(missing, storage, _SentBytes(sum(upload.size for upload in missing), told))
     return missing
 
 
 def _is_there(upload: Upload, storage: Storage, user: str | None) -> bool:
-    found = storage.look(storage.path(upload.uri))
+    found = storage.look(upload.uri)
     if found is not None and user:
         _refuse_strangers(storage, found, user)
     return found is not None and found.size == upload.size
@@ -225,13 +231,12 @@ def _send_all(uploads: Sequence[Upload], storage: Storage, progress: _SentBytes)
 
 
 def _send_upload(upload: Upload, storage: Storage, progress: _SentBytes) -> None:
-    path = storage.path(upload.uri)
     with suppress(PathExists):  # another client has uploaded the same content first
         storage.write(
-            path,
+            upload.uri,
             progress.through(stream(upload.content)),
             mode=FILE_MODE,
-            overwrite=storage.look(path) is not None,
+            overwrite=storage.look(upload.uri) is not None,
         )
 
 
@@ -291,9 +296,8 @@ def _refuse_strangers(storage: Storage, found: Stat, user: str) -> None:
 
 def forget(storage: Storage, path: str) -> None:
     """Remove the directory of a content, and then the directory of its job if it is empty."""
-    directory = storage.path(path)
-    storage.remove(directory, recursive=True)
-    _remove_empty(storage, parent_of(directory))
+    storage.remove(path, recursive=True)
+    _remove_empty(storage, parent_of(path))
 
 
 def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
@@ -310,9 +314,9 @@ def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
     for above in {parent_of(path) for path in mine}:
         items = storage.list_dir(above)
         others = [item for item in items if item.path not in mine]
-        own = [_last_use(storage, item) for item in items if others and item.path in mine]
+        own = [storage.last_change_ms(item) for item in items if others and item.path in mine]
         for item in others if own else ():
-            _remove_unused(storage, item, max(own) - RECENT)
+            _remove_unused(storage, item, max(own) - RECENT_MS)
 
 
 def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int) -> None:
@@ -331,10 +335,10 @@ def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int) -> 
     """
     path = storage.path(path)
     with suppress(NoSuchPath):  # no files were staged, or another client has removed them
-        recent = _moment_of(storage.now_ms(path)) - RECENT
+        recent_ms = storage.now_ms(path) - RECENT_MS
         for item in storage.list_dir(path):
-            limit = max(recent, _moment_of(posted_ms)) if item.path in service else recent
-            _remove_unused(storage, item, limit)
+            limit_ms = max(recent_ms, posted_ms) if item.path in service else recent_ms
+            _remove_unused(storage, item, limit_ms)
         _remove_empty(storage, path)
 
 
@@ -345,19 +349,19 @@ def forget_leftover(storage: Storage, found: Leftover) -> None:
     for path in found.paths:
         with suppress(NoSuchPath):
             for item in storage.list_dir(path):
-                _remove_unused(storage, item, found.used)
+                _remove_unused(storage, item, found.used_ms)
             _remove_empty(storage, path)
 
 
-def _remove_unused(storage: Storage, item: Stat, limit: datetime) -> None:
-    """Remove a file or directory, unless it was used after `limit`."""
-    if _last_use(storage, item) > limit:
+def _remove_unused(storage: Storage, item: Stat, limit_ms: int) -> None:
+    """Remove a file or directory, unless it was used after `limit_ms`."""
+    if storage.last_change_ms(item) > limit_ms:
         return
     if storage.renames:
         aside = f"{item.path}.{os.urandom(4).hex()}"
         with suppress(NoSuchPath):  # another client removes it
             storage.rename(item.path, aside)
-            if _last_use(storage, replace(item, path=aside)) <= limit:
+            if storage.last_change_ms(replace(item, path=aside)) <= limit_ms:
                 storage.remove(aside, recursive=True)
                 return
             try:
@@ -377,15 +381,6 @@ def _remove_empty(storage: Storage, path: str) -> None:
             storage.remove(path)
 
 
-def _last_use(storage: Storage, item: Stat) -> datetime:
-    """Return the modification time of a file, or of the newest file in a directory."""
-    return _moment_of(max(below.modified_ms for below in _all_below(storage, item)))
-
-
-def _moment_of(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
-
-
 def leftovers(storage: Storage, root: str, *, older_than: timedelta) -> Iterator[Leftover]:
     """List the names of jobs whose staged files were not used recently; remove nothing.
 
@@ -397,7 +392,7 @@ def leftovers(storage: Storage, root: str, *, older_than: timedelta) -> Iterator
         older_than: Minimum time since the last use, by the clock of the storage.
     """
     try:
-        limit = _moment_of(storage.now_ms(root)) - older_than
+        limit_ms = storage.now_ms(root) - older_than / timedelta(milliseconds=1)
     except NoSuchPath:
         return
     found: dict[str, list[Stat]] = {}
@@ -406,20 +401,12 @@ def leftovers(storage: Storage, root: str, *, older_than: timedelta) -> Iterator
             for directory in storage.list_dir(join(root, kind)):
                 found.setdefault(directory.name, []).append(directory)
     for name, directories in sorted(found.items()):
-        below = [item for directory in directories for item in _all_below(storage, directory)]
-        used = _moment_of(max(item.modified_ms for item in below))
-        if used <= limit:
+        below = [item for directory in directories for item in storage.walk(directory)]
+        used_ms = max(item.modified_ms for item in below)
+        if used_ms <= limit_ms:
             yield Leftover(
                 name,
                 tuple(item.path for item in directories),
                 sum(item.size for item in below),
-                used,
+                used_ms,
             )
-
-
-def _all_below(storage: Storage, item: Stat) -> Iterator[Stat]:
-    yield item
-    if item.is_dir:
-        with suppress(NoSuchPath):  # removed by another client
-            for child in storage.list_dir(item.path):
-                yield from _all_below(storage, child)

@@ -5,12 +5,10 @@ PROFILE`.
 import sys
 from pathlib import Path
 
-from submit_tf_job.operations import staging, submit
+from submit_tf_job.operations import submit
+from submit_tf_job.operations.staging import Staging
 from submit_tf_job.settings import load_settings
 
 settings = load_settings(profile=sys.argv[2])
-staging.stage_files(
-    submit.make_plan(submit.load_job(Path(sys.argv[1]), settings), settings),
-    settings,
-    lambda _sent: None,
-)
+planned = submit.make_plan(submit.load_job(Path(sys.argv[1]), settings), settings)
+Staging(settings, planned.site.staging).stage_files(planned, lambda _sent: None)
