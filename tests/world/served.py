@@ -70,7 +70,7 @@ class Served:
         self.answers.set()
         self.silent = "no path"  # what is asked below it gets no answer
         # what answers below a path, where it is not a ResourceManager
-        self.servers: dict[str, Server] = {"/ws/v1/node/": cluster.node}
+        self.servers: dict[str, Server] = {"/ws/v1/node/": cluster.node, "/conf": cluster.node}
         self.asked: list[tuple[float, str, str]] = []  # when, method, path
 
 
