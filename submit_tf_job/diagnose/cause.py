@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from submit_tf_job.diagnose.codes import PERMANENT
+from submit_tf_job.diagnose.codes import permanent
 from submit_tf_job.json_values import clean_text
 
 
@@ -84,7 +84,7 @@ class Cause:
 
     def __post_init__(self) -> None:
         """Decide `retryable`."""
-        retryable = self.code not in PERMANENT and not self.permanent
+        retryable = self.code not in permanent() and not self.permanent
         object.__setattr__(self, "retryable", retryable)
 
     def _repr_html_(self) -> str:

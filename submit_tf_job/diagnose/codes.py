@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from functools import cache
 
 # codes, what happened, what to do, whether the same job may succeed if it is submitted again.
 # `make goldens` writes docs/troubleshooting.md#why-a-job-failed from it.
@@ -107,11 +107,13 @@ ROWS: tuple[tuple[str, str, str, bool], ...] = (
 )
 # fmt: on
 
-# The causes that the next try would meet again: the job, its image, a right or the cluster's
-# configuration has to be changed first.
-PERMANENT = frozenset(
-    code for codes, _, _, helps in ROWS if not helps for code in re.findall(r"[a-z0-9-]+", codes)
-)
+
+@cache
+def permanent() -> frozenset[str]:
+    """Return the causes that the next try would meet again: the job, its image, a right or the
+    cluster's configuration has to be changed first.
+    """
+    return frozenset(code for codes, _, _, helps in ROWS if not helps for code in codes.split(", "))
 
 
 def table() -> str:

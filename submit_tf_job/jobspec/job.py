@@ -668,6 +668,11 @@ class Job:
     given: Given | None = field(default=None, compare=False, repr=False)
 
     @property
+    def stated_roles(self) -> tuple[Role, ...]:
+        """The roles of the job spec: all but the witness, which is added."""
+        return tuple(role for role in self.roles.values() if role.name != contract.WITNESS_ROLE)
+
+    @property
     def counts(self) -> dict[str, int]:
         """Number of tasks per role."""
         return {role.name: role.instances for role in self.roles.values()}

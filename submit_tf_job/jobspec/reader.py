@@ -157,13 +157,17 @@ def read(
         raise JobSpecError(notes.problems) from None
     if isinstance(root, Table):
         # Editors of JSON find the schema by this key.
-        root = apply(root.without("$schema"), overrides, notes)
+        root = root.without("$schema")
+        root = apply(root, overrides, notes) if overrides else root
     if isinstance(root, Table) and name is not None:
         place = Location("--name")
         root = root.with_entry(Pair("name", place, Scalar(ScalarKind.TEXT, name, place)))
     if reading is not None and isinstance(root, Table):
         root = reading.complete(root, defaults.job, defaults.task_memory)
-    job = _read_job(root, notes, host, defaults)
+    stated = root
+    if overrides and isinstance(root, Table):
+        stated = _without_set_roles(root, notes)
+    job = _read_job(stated, notes, host, defaults)
     assert isinstance(root, Table)  # any other is refused
     if reading is not None:
         job = replace(job, remarks=(*reading.remarks, *job.remarks))
@@ -175,12 +179,12 @@ def read(
 def _read_job(root: Node, notes: Diagnostics, host: Host, defaults: Defaults) -> Job:
     """Return the job of a located tree in which the overrides are already applied."""
     shipper, at = Shipper(host), Where("", notes)
-    stated = defaults.located("job", defaults.job)
-    site = typed(stated, SITE, at, stated.place) or {}
+    site: dict[str, Any] = {}
+    if defaults.job:
+        stated = defaults.located("job", defaults.job)
+        site = typed(stated, SITE, at, stated.place) or {}
     site_layer = read_layer(site, at, shipper)
-    own = typed(
-        _without_set_roles(root, notes), JOB, at, Location(root.place.source, line=1, column=1)
-    )
+    own = typed(root, JOB, at, Location(root.place.source, line=1, column=1))
     if own is None:
         notes.check()
         raise AssertionError("a root that is not a mapping is a problem")
@@ -242,12 +246,12 @@ def _read_roles(
     return roles
 
 
-def _without_set_roles(root: Node, notes: Diagnostics) -> Node:
+def _without_set_roles(root: Table, notes: Diagnostics) -> Table:
     """Return the tree without roles that exist only because of `--set` and that state no memory;
     report each of these roles.
     """
-    entry = root.find("roles") if isinstance(root, Table) else None
-    if not isinstance(root, Table) or entry is None or not isinstance(entry.value, Table):
+    entry = root.find("roles")
+    if entry is None or not isinstance(entry.value, Table):
         return root
     table = entry.value
     for role in table.entries:

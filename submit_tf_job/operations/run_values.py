@@ -12,7 +12,6 @@ from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.container import contract
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.host.units import memory_text
 
@@ -42,10 +41,9 @@ def values_of_job(job: Job) -> dict[str, Any] | None:
         of_files = {file.name: file.sha256 for file in job.hadoop.files}
         keys["hadoop.conf"] = job.hadoop.location or f"{job.hadoop.kind} {_hash_of(of_files)}"
     roles = {}
-    for role in job.roles.values():
-        if role.name != contract.WITNESS_ROLE:
-            keys |= _keys_of(role, f"roles.{role.name}.")
-            roles[role.name] = _values_of_role(job, role)
+    for role in job.stated_roles:
+        keys |= _keys_of(role, f"roles.{role.name}.")
+        roles[role.name] = _values_of_role(job, role)
     found = {"keys": keys, "roles": roles, "programs": programs}
     return found if len(json.dumps(found)) <= _MOST_BYTES else None
 

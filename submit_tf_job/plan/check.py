@@ -59,7 +59,7 @@ def check_job(job: Job, site: Site, room: int) -> list[Problem]:
         *secret_problems(job),
         *caps_problems(job, site.caps),
     ]
-    for role in job.roles.values():
+    for role in job.stated_roles:
         problems += [*_role_problems(job, role, site), *_env_problems(job, role)]
     return problems
 
@@ -254,7 +254,7 @@ def secret_problems(job: Job) -> Iterator[Problem]:
     A service is stored in clear text on HDFS, in two logs, and in the response to every GET
     (hadoop-facts.md#where-a-service-is-stored).
     """
-    for role in job.roles.values():
+    for role in job.stated_roles:
         found = [(f"env.{name}", f"the value of {name}") for name in secrets_in(role.env)]
         found += [("command", what) for what in _secret_in(role.command)]
         for key, what in found:

@@ -59,7 +59,7 @@ def literal_words(job: Job) -> Iterator[str]:
 
 def _of_commands(job: Job) -> Iterator[tuple[str, list[str], str]]:
     """Yield, for each command, its path, the noticed words and the sentence about it."""
-    commands = [(f"roles.{role.name}.command", role.command) for role in job.roles.values()]
+    commands = [(f"roles.{role.name}.command", role.command) for role in job.stated_roles]
     if job.prepare:
         commands.append(("prepare", job.prepare))
     for path, command in commands:
@@ -98,7 +98,7 @@ def _of_text(command: Command) -> tuple[list[str], str]:
 
 
 def _of_variables(job: Job) -> Iterator[tuple[str, list[str], str]]:
-    for role in job.roles.values():
+    for role in job.stated_roles:
         for name, value in role.env.items():
             words = _FOR_A_SHELL.findall(value)
             if not words:

@@ -378,7 +378,9 @@ class _Service:
         if role.name == (contract.WITNESS_ROLE if witnessed else self.job.deciding_role):
             properties[service_properties.DECIDES] = "true"
             if self.ends_unstarted:
-                properties.update(service_properties.ended_without(self._wait_s))
+                # so long the ApplicationMaster waits for the container whose end ends the job
+                wait_s = int(self.job.start_timeout_s) + SPARE_START_S
+                properties.update(service_properties.ended_without(wait_s))
         default = default_kind(self.job.strategy, role.name, self.job.deciding_role)
         if role.kind is not default:
             properties[service_properties.KIND] = role.kind.value
@@ -406,13 +408,6 @@ class _Service:
             ),
             quicklinks=tuple(_quick_links(self.job, role)),
         )
-
-    @property
-    def _wait_s(self) -> int:
-        """How many seconds an ApplicationMaster waits for the container whose end also ends the
-        job.
-        """
-        return int(self.job.start_timeout_s) + SPARE_START_S
 
     def _config_file(self, file: File) -> ConfigFile:
         if file.type == "TEMPLATE":

@@ -32,7 +32,6 @@ from submit_tf_job.errors import (
     DeadlinePassed,
     InternalError,
     NameTaken,
-    NoSuchJob,
     Refused,
     SubmitTFJobError,
 )
@@ -551,14 +550,14 @@ class _Submitting:
         if self._stored is not None:
             return self._stored_or_recorded(run, self._stored.copy_of)
         try:
-            service = self._client.get_service(run, deadline=self._deadline)
-        except NoSuchJob:
-            return self._stored_or_recorded(run, lambda _run: None)
+            service = self._client.find_service(run, deadline=self._deadline)
         except ServiceTorn:
             return StoredRun(torn=True), None
         except ServiceUnreadable as error:
             forgotten = re.search(_FORGOTTEN, error.message)  # Hadoop 3.1
             return (StoredRun(app_id=forgotten[1]), None) if forgotten else (None, error)
+        if service is None:
+            return self._stored_or_recorded(run, lambda _run: None)
         return StoredRun(service.version or "", service.id), None
 
     def _stored_or_recorded(
@@ -579,13 +578,11 @@ class _Submitting:
         """
         if self._tried.number in self._given_up_numbers or self._stored is not None:
             return self._tried.number in self._given_up_numbers
+        following = self._what.name_of(self._tried.number + 1)
         try:
-            self._client.get_service(
-                self._what.name_of(self._tried.number + 1), deadline=self._deadline
-            )
-        except (NoSuchJob, ServiceUnreadable) as error:
-            return isinstance(error, ServiceUnreadable)
-        return True
+            return self._client.find_service(following, deadline=self._deadline) is not None
+        except ServiceUnreadable:
+            return True
 
     def _hides_ids(self) -> bool:
         """Return whether this Hadoop version returns a service's application id only while it runs
@@ -705,13 +702,16 @@ class _Submitting:
         return replace(self._submitted_as(app_id), alone=mine is not None and len(apps) == 1)
 
     def _listed_by_leader(self, app_id: str) -> tuple[tuple[AppReport, ...], AppReport | None]:
-        """Return the result of `_live_runs_and`, from an active ResourceManager that lists all
-        applications. A ResourceManager that has just become active is asked again after some
-        seconds, a few times; one whose start time is not known is asked again once.
+        """Return the job's live applications, and the application of our POST if it is listed, from
+        an active ResourceManager that lists all applications. A ResourceManager that has just
+        become active is asked again after some seconds, a few times; one whose start time is not
+        known is asked again once.
         """
         for look in count(1):
             begun = self._client.clock()
-            apps, mine = self._live_runs_and(app_id)
+            live = self._live_runs()
+            apps = tuple(app for app in live if app.id not in self._ended_by_this_call)
+            mine = next((app for app in apps if app.id == app_id), None)
             # asked after the list: another one may lead since the POST
             leader = self._client.cluster_info(deadline=self._deadline)
             is_new = leader.is_recovering(_NEW_LEADER_S + self._client.clock() - begun)
@@ -721,11 +721,6 @@ class _Submitting:
                 break
             self._client.sleep(min(_NEW_LEADER_S, self._deadline.left_s))
         return apps, mine
-
-    def _live_runs_and(self, app_id: str) -> tuple[tuple[AppReport, ...], AppReport | None]:
-        """Return the job's live applications, and the application of our POST if it is listed."""
-        apps = tuple(app for app in self._live_runs() if app.id not in self._ended_by_this_call)
-        return apps, next((app for app in apps if app.id == app_id), None)
 
     def _withdraw_for(self, app_id: str, other: AppReport) -> Submitted | None:
         self._kill_apps([app_id], WITHDRAWN)

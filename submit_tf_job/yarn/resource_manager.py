@@ -443,13 +443,29 @@ class ResourceManager(HttpClient):
                 service is truncated.
         """
         reply = self.request("GET", _service_path(name), deadline=deadline)
+        if reply.status == 404 and reply.speaks_json:
+            raise no_such_service(reply, name)
+        return self._service_in_reply(reply, name, deadline)
+
+    def find_service(
+        self, name: str, *, deadline: Deadline | None = None
+    ) -> ObservedService | None:
+        """Return a service, None if this user has none of that name; else raises as
+        `get_service`.
+        """
+        reply = self.request("GET", _service_path(name), deadline=deadline)
+        if reply.status == 404 and reply.speaks_json:
+            return None
+        return self._service_in_reply(reply, name, deadline)
+
+    def _service_in_reply(
+        self, reply: Reply, name: str, deadline: Deadline | None
+    ) -> ObservedService:
         if reply.status == 200:
             service = ObservedService.from_json(reply.json_object())
             if service.name != name:
                 raise reply.bad(f"{reply.url} answered with JSON that does not describe {name}.")
             return service
-        if reply.status == 404 and reply.speaks_json:
-            raise no_such_service(reply, name)
         known = refusal(reply, f"read {name}")
         if known is not None:
             raise known

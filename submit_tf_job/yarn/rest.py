@@ -437,7 +437,7 @@ class HttpClient:
         refused = unauthenticated(reply, self.auth) if sure else None
         if refused is not None:
             raise refused
-        if reply.status == 404 and "to a Hadoop IPC port" in reply.words:
+        if reply.status == 404 and "to a Hadoop IPC port" in reply.text:
             raise reply.bad(
                 f"{'/'.join(reply.url.split('/')[:3])} is Hadoop's RPC port, not its web address."
             )
