@@ -661,15 +661,15 @@ def load_settings(
         sources.variables(env),
     ]
     chosen = _choose_profile(profile, env, files)
-    stated = _stack_layers(strongest, files, chosen, env)
+    stack = _stack_layers(strongest, files, chosen, env)
     if (
         chosen is None
-        and "resource_managers" not in stated
         and any(SANDBOX_PROFILE in layer.profiles for layer in files)
+        and not any("resource_managers" in v for v in stack)
     ):
         chosen = SANDBOX_PROFILE
-        stated = _stack_layers(strongest, files, chosen, env)
-    return _decide_values(chosen, stated, dirs, env)
+        stack = _stack_layers(strongest, files, chosen, env)
+    return _decide_values(chosen, stack, dirs, env)
 
 
 def known_profiles() -> list[str]:
@@ -695,21 +695,19 @@ def _working_directory() -> Path:
 
 def _stack_layers(
     strongest: list[Values], files: list[SettingsLayer], profile: str | None, env: Mapping[str, str]
-) -> Values:
-    """Return all layers as one mapping, in which a stronger layer wins; the weakest layer is the
-    Hadoop configuration that the other layers name.
+) -> list[Values]:
+    """Return all layers in order of precedence; the last layer is the Hadoop configuration that the
+    other layers name.
     """
     stack = [*strongest]
     for layer in files:
         stack += [layer.profiles.get(profile or "", {}), layer.values]
-    stated = ChainMap(*map(dict, stack))
-    directory, origin = stated.get("hadoop_conf", (None, ""))
+    directory, origin = ChainMap(*map(dict, stack)).get("hadoop_conf", (None, ""))
     if directory is None:
         directory = env.get("HADOOP_CONF_DIR")
-        weakest = hadoop_layer(directory, "HADOOP_CONF_DIR") if directory else {}
-        return {**weakest, **stated}
+        return [*stack, hadoop_layer(directory, "HADOOP_CONF_DIR")] if directory else stack
     try:
-        return {**hadoop_layer(str(_parse_path(directory)), "hadoop_conf"), **stated}
+        return [*stack, hadoop_layer(str(_parse_path(directory)), "hadoop_conf")]
     except ValueError as error:
         raise SettingsError(f"{_message_prefix(origin)}hadoop_conf: {error}") from None
 
@@ -722,10 +720,11 @@ def _message_prefix(origin: str) -> str:
 
 
 def _decide_values(
-    profile: str | None, stated: Values, dirs: Directories, env: Mapping[str, str]
+    profile: str | None, stack: list[Values], dirs: Directories, env: Mapping[str, str]
 ) -> Settings:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
+    stated = ChainMap(*map(dict, stack))
     for name, key in keys().items():
         raw, origin = stated.get(name, (key.default, "default"))
         if key.merged and name in stated:

@@ -96,8 +96,8 @@ def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport]:
 
 
 def _listed_run(cluster: Cluster, job: str) -> tuple[JobRef | None, Sequence[AppReport]]:
-    """Return the newest live run that the ResourceManager lists, or if no run lives the newest ended
-    one; and the applications among which it was searched.
+    """Return the newest live run that the ResourceManager lists, or if no run lives the newest
+    ended one; and the applications among which it was searched.
 
     For a run's own name these are the user's applications with that name; for a job, the live
     ones, or all applications if no live one belongs to the job.

@@ -63,8 +63,8 @@ class Auth:
 
     def params(self, *, node: bool) -> Mapping[str, str]:
         """Return the query parameters to add to every request: `user.name`, if this method has it;
-        `doAs` for a proxy user. Requests to nodes never get `doAs`, because a node's filter does not
-        support it.
+        `doAs` for a proxy user. Requests to nodes never get `doAs`, because a node's filter does
+        not support it.
         """
         params = {"user.name": self.login or ""} if self.names_user else {}
         return {**params, "doAs": self.as_user} if self.as_user and not node else params
