@@ -68,6 +68,22 @@ def refuse_special(path: Path, found: os.stat_result) -> None:
         raise OSError(0, "is a device or a socket, and a file is needed", str(path))
 
 
+def is_file(path: Path) -> bool:
+    """Return whether a path is a file."""
+    try:
+        return path.is_file()
+    except OSError:  # such as a word of over 255 letters, which no file can have as its name
+        return False
+
+
+def is_directory(path: Path) -> bool:
+    """Return whether a path is a directory."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def reason(error: Exception) -> str:
     """Return the reason why a file could not be read, without the path."""
     text = str(getattr(error, "strerror", None) or error)

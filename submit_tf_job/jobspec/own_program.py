@@ -17,17 +17,17 @@ from importlib.machinery import FrozenImporter
 from pathlib import Path
 
 from submit_tf_job.errors import UsageError
+from submit_tf_job.host.inputfile import is_directory, is_file
 from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.secret_names import is_secret
+from submit_tf_job.jobspec.shell_text import Shell, is_assignment
 
-_LONGEST_WORD = 4096  # of a shell's text with its variables; PATH_MAX
 SMALL = 1_000_000  # bytes of a file that is sent because the command line names it
 _PROGRAMS = (".py", ".sh")
 _OF_THE_IMAGE = "a program of the image has an absolute path, such as /opt/train.py"
 _PYTHON = re.compile(r"(.*/)?(python|pypy)[\d.]*")
 _SHELL = re.compile(r"(.*/)?(ba|da|z|k)?sh")
 _TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
-_VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _FOR_A_SHELL = re.compile(r"[|&;<>()$`*?\[~\n]")
 # words that only a shell knows: before a command, and those that change the shell itself
 _BEFORE_COMMANDS = frozenset(("command", "exec", "time"))
@@ -35,13 +35,6 @@ _OF_THE_SHELL = frozenset(
     (".", "cd", "eval", "export", "set", "source", "trap", "ulimit", "umask", "unset")
 )
 _SHOWS = frozenset(("-V", "-VV", "--version", "-h", "--help"))  # options of Python that end it
-# how a script names the directory that it lies in; the directory behind $(cd DIRECTORY && pwd)
-_OWN_DIRECTORY = re.compile(
-    r"""\$\(\s*dirname\s+(?:--\s+)?(?P<q>["']?)(?:\$0|\$\{0\}|\$BASH_SOURCE|\$\{BASH_SOURCE(?:\[0\])?\})"""
-    r"""(?P=q)\s*\)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}"""
-)
-_DIRECTORY_ITSELF = re.compile(r"\$\(cd ([\w./-]+)\s*(?:&&|;)\s*pwd(?: -P)?\)")
-_SHELL_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _WORD_ENDS = re.compile(r"[\s;&|()<>'\"=,]+")
 _INSTALLED = frozenset(("bin", "site-packages", "dist-packages"))
 # what the source of a program says that trains together with others, or finds them itself
@@ -146,12 +139,12 @@ def find_program(command: Sequence[str], base: Path, given: Collection[str] = ()
     """
     words = list(command)
     text = words[0] if len(words) == 1 and re.search(r"\s", words[0]) else ""
-    if text and not _is_file(base / text):
+    if text and not is_file(base / text):
         try:
             words = [text] if _FOR_A_SHELL.search(text) else shlex.split(text)
         except ValueError as error:
             raise UsageError(f"{clip(text)} is not a command line: {error}") from None
-    first = next((word for word in words if not _VARIABLE.fullmatch(word)), "")
+    first = next((word for word in words if not is_assignment(word)), "")
     if words != [text] and first in _OF_THE_SHELL:
         raise UsageError(
             f"{first} is a word of a shell, and no program",
@@ -166,7 +159,7 @@ def find_program(command: Sequence[str], base: Path, given: Collection[str] = ()
         found.command = text
         search.add_text(text)
     else:
-        while words and _VARIABLE.fullmatch(words[0]):
+        while words and is_assignment(words[0]):
             name, _, value = words.pop(0).partition("=")
             found.env[name] = value
             search.note_own_meeting("the command line", name, value)
@@ -190,29 +183,29 @@ class _Search:
     given: Collection[str]
     absent: str = ""
     _in_text: bool = False
-    # of a shell's text: where `cd` has led, from the working directory; what its variables hold
-    _inside: str = ""
-    _variables: dict[str, str] = field(default_factory=dict)
-    _entered: set[str] = field(default_factory=set)
+    _shell: Shell = field(init=False)
     # the texts of the command line, and their words with where `cd` had led
     _texts: set[str] = field(default_factory=set)
     _named: list[tuple[str, str]] = field(default_factory=list)
     _in_script: bool = False
+
+    def __post_init__(self) -> None:
+        self._shell = Shell(self.base)
 
     def add_command(self, words: list[str]) -> None:
         """Add the program of a simple command."""
         while len(words) > 1 and self._in_text and self._set_variable(words[0]):
             words = words[1:]
         first = words[0]
-        path = self._path_of_word(first)
+        path = self._shell.path_of(first)
         if _PYTHON.fullmatch(first):
             self._add_of_python(words, 0)
         elif _SHELL.fullmatch(first):
             self._add_of_shell(words, 0)
-        elif not first.startswith("/") and _is_file(path):
+        elif not first.startswith("/") and is_file(path):
             self._refuse_bad_start(first, path)
             self._add_script(words, 0, first)
-        elif _is_directory(path) and not first.startswith("/") and first not in (".", ".."):
+        elif is_directory(path) and not first.startswith("/") and first not in (".", ".."):
             raise UsageError(
                 f"{clip(first)} is a directory", hint="write -- python -m NAME, or a program in it"
             )
@@ -225,72 +218,35 @@ class _Search:
 
         `cd`, variables with a known value, and the directory of the script itself are followed.
         """
-        before = self._in_text, self._in_script, self._inside, self._variables
-        self._in_text, self._variables = True, {**self._variables}
+        before = self._in_text, self._in_script, self._shell
+        self._in_text, self._shell = True, self._shell.inner()
         self._in_script |= bool(script)
         self._texts.add(text)
-        if script:
-            text = _OWN_DIRECTORY.sub(posixpath.dirname(script) or ".", text)
-        outside: list[str] = []
-        for written in _simple_commands(text):
-            words = [self._expand_variables(word) for word in written]
-            if words == ["("]:
-                outside.append(self._inside)
-            elif words == [")"]:
-                self._inside = outside.pop() if outside else self._inside
-            elif words[0] in ("cd", "pushd"):
-                self._enter_directory(words[-1])
-            elif words[0] == "export" or all(map(_VARIABLE.fullmatch, words)):
+        for words in self._shell.commands(text, script):
+            if words[0] == "export" or all(map(is_assignment, words)):
                 _ = [self._set_variable(word) for word in words]
-            if words[0] not in ("cd", "pushd", "(", ")"):
-                self._add_of_text(words)
-        self._in_text, self._in_script, self._inside, self._variables = before
+            self._add_of_text(words)
+        self._in_text, self._in_script, self._shell = before
 
     def _add_of_text(self, words: list[str]) -> None:
         """Add the program of one command in a shell's text."""
         if not self._in_script:
-            self._named += [(self._inside, word) for word in words]
+            self._named += [(self._shell.inside, word) for word in words]
         try:
             self.add_command(words)
         except (OSError, UsageError):  # no name of a file, or meant for another directory
             return
-
-    def _enter_directory(self, word: str) -> None:
-        """Follow a `cd`; ignore it if its directory is not known."""
-        path = self._name_of_word(word)
-        if path.startswith(("/", "..")) or _is_directory(self.base / path):
-            self._inside = "" if path == "." else path
-            self._entered.add(os.path.realpath(self.base / path))
 
     def _set_variable(self, word: str) -> bool:
         """If a word is an assignment of a shell, keep its value; return whether it is an
         assignment.
         """
         name, _, value = word.partition("=")
-        if not _VARIABLE.fullmatch(word):
+        if not is_assignment(word):
             return False
         self.note_own_meeting("a script" if self._in_script else "the command line", name, value)
-        entered = _DIRECTORY_ITSELF.fullmatch(value)
-        self._variables[name] = value = entered[1] if entered else value
-        self._entered.add(os.path.realpath(self._path_of_word(value)))
+        self._shell.assign(name, value)
         return True
-
-    def _expand_variables(self, word: str) -> str:
-        """Return a word in which the variables with known values are expanded."""
-        known = {"PWD": ".", **self._variables}
-        word = word.replace("$(pwd)", ".")
-        value = _SHELL_VARIABLE.sub(lambda found: known.get(found[1], found[0]), word)
-        return word if len(value) > _LONGEST_WORD else value
-
-    def _path_of_word(self, word: str) -> Path:
-        """Return the path that a word in a shell's text stands for, after all `cd` commands before
-        it.
-        """
-        return self.base / self._inside / word
-
-    def _name_of_word(self, word: str) -> str:
-        """Return the path that a word stands for, relative to the working directory."""
-        return posixpath.normpath(posixpath.join(self._inside, word))
 
     def add_named_files(self) -> None:
         """Add the small files of this directory that the command line names; note the other files
@@ -308,19 +264,19 @@ class _Search:
             real = os.path.realpath(path)
             if not real.startswith(f"{home}/") or self.found.covers(real, self.given):
                 continue
-            if real in self._entered and any(
+            if real in self._shell.entered and any(
                 os.path.realpath(sent).startswith(f"{real}/") for sent in self.found.files
             ):
                 continue
             name = os.path.relpath(real, home)
-            if word.startswith("/") and (_is_file(path) or _is_directory(path)):
+            if word.startswith("/") and (is_file(path) or is_directory(path)):
                 self.found.notes.append(
                     f"{word} is a path of this host, which tasks may lack; here it is {name}"
                 )
                 word = name
-            if _is_directory(path):
+            if is_directory(path):
                 what = "a directory here"
-            elif not _is_file(path):
+            elif not is_file(path):
                 continue
             elif is_secret(path.name):
                 what = "a file here that looks like a secret"
@@ -453,21 +409,21 @@ class _Search:
         there.
         """
         top = name.partition(".")[0]
-        if self._inside.startswith(("/", "..")):
+        if self._shell.inside.startswith(("/", "..")):
             return None
-        roots = [self._path_of_word(""), *(self.base / place for place in self._python_path())]
+        roots = [self._shell.path_of(""), *(self.base / place for place in self._python_path())]
         return next(filter(None, (_module_path(root, top) for root in roots)), None)
 
     def _python_path(self) -> list[str]:
         """Return the directories of this host that the command line adds to Python's path."""
-        given = (values.get("PYTHONPATH", "") for values in (self._variables, self.found.env))
+        given = (values.get("PYTHONPATH", "") for values in (self._shell.variables, self.found.env))
         places = ":".join(given).split(":")
-        inside = (self._name_of_word(place) for place in places if place)
+        inside = (self._shell.name_of(place) for place in places if place)
         return [place for place in inside if not re.match(r"/|\.\.|.*\$", place)]
 
     def _is_own_file(self, word: str) -> bool:
-        path = self._path_of_word(word)
-        return _is_file(path) and not (
+        path = self._shell.path_of(word)
+        return is_file(path) and not (
             path.is_absolute() and word.startswith("/") and _INSTALLED & {*path.parts}
         )
 
@@ -476,14 +432,14 @@ class _Search:
         module = self._find_module(name)
         if module is None:  # an installed one, which may start another
             self.absent = f"{clip(name)} is not in {self.base}"
-            if _module_path(self._path_of_word("src"), top) and not self._inside:
+            if _module_path(self._shell.path_of("src"), top) and not self._shell.inside:
                 self.absent += f"; src has it: PYTHONPATH=src python -m {name}"
             self._add_of_launcher(words, index)
             return
         self.found.name = self.found.name or rest.rpartition(".")[2] or top
         root = module.parent
         inner = root.joinpath(*name.split("."))
-        main = inner / "__main__.py" if _is_directory(inner) else inner.with_suffix(".py")
+        main = inner / "__main__.py" if is_directory(inner) else inner.with_suffix(".py")
         self._add_program(module, root, self._name_prefix(root), main)
 
     def _add_code(self, text: str) -> None:
@@ -502,12 +458,12 @@ class _Search:
 
     def _add_script(self, words: list[str], index: int, word: str) -> None:
         """Add a script. A script outside of the working directory is run by its file name alone."""
-        path = self._path_of_word(word)
-        if not _is_file(path):
+        path = self._shell.path_of(word)
+        if not is_file(path):
             if word.startswith(("/", "$", "~")):
                 self._add_of_launcher(words, index)
                 return
-            where = "a directory; say -m" if _is_directory(path) else f"not in {self.base}"
+            where = "a directory; say -m" if is_directory(path) else f"not in {self.base}"
             raise UsageError(f"{clip(word)} is {where}", hint=_OF_THE_IMAGE)
         if not self._is_own_file(word):  # such as `python $(which torchrun) train.py`
             self._add_of_launcher(words, index)
@@ -517,7 +473,7 @@ class _Search:
                 f"{clip(word)} is a notebook, which Python does not run",
                 hint=f"jupyter nbconvert --to script {path.name} makes a program of it",
             )
-        inside = self._name_of_word(word)
+        inside = self._shell.name_of(word)
         if inside.startswith(("/", "..")):
             if self._in_text:
                 return  # a shell's text is not rewritten
@@ -553,8 +509,8 @@ class _Search:
             self.found.files[path] = prefix + path.name
             if path.suffix != ".sh":
                 self._note_hidden(path)
-            inside = (file for file in path.rglob("*.py") if _is_file(file))
-            for source in sorted(inside) if _is_directory(path) else [path]:
+            inside = (file for file in path.rglob("*.py") if is_file(file))
+            for source in sorted(inside) if is_directory(path) else [path]:
                 if source.suffix == ".py":
                     is_needed = source in (path, main)
                     tops = self._imports_of(source, is_needed=is_needed)
@@ -594,26 +550,6 @@ class _Search:
                 f"{path.name} hides Python's own module {name}, for installed packages, too; "
                 f"rename it"
             )
-
-
-def _simple_commands(text: str) -> Iterator[list[str]]:
-    """Yield the words of each simple command in a shell's text; the parsing is only approximate."""
-    for line in text.replace("\\\n", " ").splitlines():
-        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-        lexer.whitespace_split = True
-        try:
-            tokens = list(lexer)
-        except ValueError:
-            tokens = line.split()
-        words: list[str] = []
-        for token in (*tokens, ";"):
-            if not re.fullmatch(r"[();<>|&]+", token):
-                words.append(token)
-                continue
-            if words:
-                yield words
-                words = []
-            yield from ([sign] for sign in token if sign in "()")
 
 
 def _code_of_notebook(path: Path) -> str:
@@ -694,20 +630,6 @@ def _is_loaded_first(name: str) -> bool:
     return name in sys.builtin_module_names or FrozenImporter.find_spec(name) is not None
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # such as a word of over 255 letters, which no file can have as its name
-        return False
-
-
-def _is_directory(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
-
-
 def _module_path(root: Path, name: str) -> Path | None:
     """Return the package or module with this name. A package needs no `__init__.py` (PEP 420), but
     then an installed package with the same name takes precedence.
@@ -715,11 +637,11 @@ def _module_path(root: Path, name: str) -> Path | None:
     package, module = root / name, root / f"{name}.py"
     if not name:
         return None
-    if _is_file(package / "__init__.py"):
+    if is_file(package / "__init__.py"):
         return package
-    if _is_file(module):
+    if is_file(module):
         return module
-    is_own = name not in sys.stdlib_module_names and _is_directory(package)
+    is_own = name not in sys.stdlib_module_names and is_directory(package)
     return package if is_own and any(package.rglob("*.py")) else None
 
 
