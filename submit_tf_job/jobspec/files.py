@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from glob import glob
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -103,11 +104,20 @@ class Shipper:
     _bytes_held: int = 0
 
     def __post_init__(self) -> None:
-        """Open the cache of hashes of this directory."""
-        cache = self.host.cache / "hashes" if self.host.cache else None
-        self.contents = KnownContents(cache, self.host.base or Path(), self.host.price)
+        """Find the files that were sent with the job spec."""
         uploads = self.host.uploads if self.host.base is None else None
         self._sent = SentFiles(uploads, self.host.price) if uploads else None
+
+    @cached_property
+    def _contents(self) -> KnownContents:
+        """The cache of hashes of this directory, which is read with the first file."""
+        cache = self.host.cache / "hashes" if self.host.cache else None
+        return KnownContents(cache, self.host.base or Path(), self.host.price)
+
+    def save(self) -> None:
+        """Write the cache of hashes, if it was read."""
+        if "_contents" in vars(self):
+            self._contents.save()
 
     def ship(
         self, values: Mapping[str, Any], at: Where
@@ -502,7 +512,7 @@ class Shipper:
                 self._bytes_held += status.st_size
                 self._read[identity] = file.read()
             else:
-                self._read[identity] = self.contents.file(path, file, status)
+                self._read[identity] = self._contents.file(path, file, status)
         return self._read[identity]
 
     def described(self, path: Path) -> HostFile:
@@ -514,7 +524,7 @@ class Shipper:
         """
         with self._open_file(path) as (file, status):
             self._reserve_size(status.st_size)
-            return self.contents.file(path.absolute(), file, status)
+            return self._contents.file(path.absolute(), file, status)
 
     def _shipped_archive(self, file: HostFile, target: str) -> ShippedFile:
         self._count_entry()
@@ -543,7 +553,7 @@ class Shipper:
             CannotShip: The file is not an archive, is damaged, or has members outside of the
                 archive's directory.
         """
-        if why := self.contents.archive_problem(file, links=links):
+        if why := self._contents.archive_problem(file, links=links):
             raise CannotShip(why)
 
     def _count_entry(self) -> None:

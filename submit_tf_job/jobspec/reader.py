@@ -200,7 +200,7 @@ def _read_job(root: Node, notes: Diagnostics, host: Host, defaults: Defaults) ->
     roles = {
         name: _finish_role(draft, role, site_layer, deciding) for name, role in draft.roles.items()
     }
-    shipper.contents.save()
+    shipper.save()
     notes.check()
     job = _build_job(draft, {name: role for name, role in roles.items() if role}, deciding)
     return replace(job, remarks=tuple(shipper.remarks))

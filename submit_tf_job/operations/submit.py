@@ -227,9 +227,11 @@ def make_plan(
         again=again,
         lifetime_s=int(settings.detached_lifetime_s) if lifetime else 0,
     )
-    version = settings.hadoop_version or ""
+    version = settings.hadoop_version
+    if not version:
+        return planned
     check_old_hadoop(planned, version)
-    return planned.for_hadoop(version) if version else planned
+    return planned.for_hadoop(version)
 
 
 def submit(

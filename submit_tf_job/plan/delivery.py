@@ -285,7 +285,9 @@ def packages_contribution(job: Job, site: Site, stage: Stage) -> Contribution:
             for packages, roles in groups.items()
         ),
         task=task,
-        problems=tuple(_packages_problems(job, site)),
+        problems=tuple(_packages_problems(job))
+        if not site.staging and (job.packages or own)
+        else (),
     )
 
 
@@ -301,7 +303,8 @@ def _packages_archive(packages: Packages, stage: Stage, roles: tuple[str, ...] |
     return File(contract.PACKAGES_LINK, (uri,), packages.archive, "ARCHIVE", roles=roles)
 
 
-def _packages_problems(job: Job, site: Site) -> Iterator[Problem]:
+def _packages_problems(job: Job) -> Iterator[Problem]:
+    """Yield a problem for each key that asks for packages: there is no HDFS for them."""
     paths = ["python"] if job.packages else []
     paths += [
         f"roles.{role.name}.python"
@@ -309,12 +312,11 @@ def _packages_problems(job: Job, site: Site) -> Iterator[Problem]:
         if role.python and role.python.packages
     ]
     for path in paths:
-        if not site.staging:
-            yield job.problem(
-                path,
-                "packages go to HDFS, and none is configured; set hadoop_conf in the settings, or "
-                "staging: hdfs://…",
-            )
+        yield job.problem(
+            path,
+            "packages go to HDFS, and none is configured; set hadoop_conf in the settings, or "
+            "staging: hdfs://…",
+        )
 
 
 def delivered(job: Job, shipped: Sequence[ShippedFile], staging: str | None) -> Delivery:

@@ -185,9 +185,10 @@ class HttpClient:
         its yarn.http.policy; "" if there is none, or if it leads to a gateway in front of it.
         """
         parts = urlsplit(self._node_link)
+        if parts.scheme not in ("http", "https"):
+            return ""
         gateways = {urlsplit(url).netloc for url in self.rms.urls}
-        told = parts.scheme in ("http", "https") and parts.netloc not in gateways
-        return parts.scheme if told else ""
+        return "" if parts.netloc in gateways else parts.scheme
 
     def deadline(self, seconds: float | None = None) -> Deadline:
         """Return the deadline `seconds` from now, by default the total for one operation."""
