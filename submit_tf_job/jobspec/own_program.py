@@ -71,6 +71,27 @@ _OWN_SETS = tuple(
         (r"srun", "leave it out"),
     )
 )
+# commands that need what a task does not have, and what to do instead
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("docker", "podman"),
+        "starts a container of its own, which a task mostly may not: its image belongs to --image, "
+        "and its program behind --",
+    ),
+    **dict.fromkeys(
+        ("sbatch", "qsub", "bsub"),
+        "hands a script to another scheduler: run the script itself, as -- bash FILE",
+    ),
+    **dict.fromkeys(
+        ("uv", "poetry", "pipenv", "pixi", "pdm"),
+        "looks for the project that it belongs to, which is not sent: leave it out, and send "
+        "packages by `python` of a job spec (submit_tf_job help files)",
+    ),
+    "spark-submit": "needs Spark in each task: a program of TFCluster is run by python "
+    "(submit_tf_job help coming-from/tensorflowonspark)",
+    "kubectl": "speaks to Kubernetes: a TFJob is read as it is, by submit_tf_job submit FILE",
+    "sudo": "is not in most images, and asks for a password: leave it out",
+}
 _OF_A_TASK = re.compile(r"\$\{?(TFJOB_|PET_|MASTER_ADDR|(GROUP_)?RANK)")
 _ALONE = "which replaces the job's: each task may train alone"
 
@@ -377,6 +398,8 @@ class _Search:
         """Note a launcher that starts processes which train together."""
         name = posixpath.basename(words[at])
         self.found.is_torchrun |= name in _TORCHRUN
+        if name in _ELSEWHERE:
+            self.found.notes.append(f"{name} {_ELSEWHERE[name]}")
         own = next((advice for names, advice in _OWN_SETS if names.fullmatch(name)), "")
         if own and not any(map(_OF_A_TASK.search, words)):
             self.found.own_set = name, own

@@ -3,7 +3,8 @@
 A list command and `env` are passed as they are written (docs/job-spec.md#commands). A word is
 noticed if it has a form that is hardly ever meant literally: a variable in capitals, `$(…)`, `~/`,
 or an operator that is a word of its own. `${model}` of OmegaConf, `$ref` of JSON and regular
-expressions are not.
+expressions are not. In a text, an `&` at its end is noticed, because it ends the task before its
+program.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ _ONE_SIGN = re.compile(
     r"-[A-Za-z]|(?=--?[\w-]*(?:sep|delim|char|oper|op|cmp|compar|sign|symbol))--?[\w-]*"
 )
 _LONGEST_TEXT = 120
+# the last command of a text is left in the background: not `&&`, `>&` or `\\&`
+_BACKGROUND = re.compile(r"(?<![&>\\|])&[\s)}]*(#[^\n]*\s*)?\Z")
+_WAITS = re.compile(r"(?:^|[\s;&|(])wait(?:\s|;|$)")
 
 
 def literal_words(job: Job) -> Iterator[str]:
@@ -90,7 +94,11 @@ def _of_list(argv: Sequence[str], job: Job, path: str) -> tuple[list[str], str]:
 
 
 def _of_text(command: Command) -> tuple[list[str], str]:
-    found = _OF_KUBERNETES.search(command.script or "")
+    text = command.script or ""
+    if _BACKGROUND.search(text) and not _WAITS.search(text):
+        sentence = "a program behind & is ended with its task, which is over at once; leave & out"
+        return ["&"], sentence
+    found = _OF_KUBERNETES.search(text)
     if not found:
         return [], ""
     name = found[1]
