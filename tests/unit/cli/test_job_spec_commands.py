@@ -67,7 +67,7 @@ def test_render_uses_the_settings(cli: Cli, home: Path, spec: Path) -> None:
     (home / "submit_tf_job.yaml").write_text("\njob: {colour: red}\n")
     done = cli("render", "train.yaml")
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith(f"{home}/submit_tf_job.yaml:2:1: unknown key 'colour'")
+    assert done.err.startswith(f"{home}/submit_tf_job.yaml:2:7: unknown key 'colour'")
 
 
 # --- render --explain -----------------------------------------------------------------------------
