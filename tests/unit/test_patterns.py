@@ -64,6 +64,7 @@ TAKEN: dict[str, tuple[str, ...]] = {
     "jobspec/from_command.py: path": (),
     "jobspec/kinds.py: pattern": ("jobspec/keys.py",),
     "jobspec/left_out.py: fnmatch.translate(x)": (),
+    "jobspec/own_program.py: names": ("jobspec/own_program.py:_OWN_SETS",),
     "jobspec/sent_files.py: hidden + fnmatch.translate(part)": (),
     "logs/archive.py: _EXPORT % (name.encode(), name.encode())": ("logs/archive.py:_EXPORT",),
     "logs/read.py: text": (),
