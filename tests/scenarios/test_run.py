@@ -246,7 +246,7 @@ def _own_set(launcher: str, advice: str, tasks: int = 3) -> str:
         *((f"--workers 2 -- {line} train.py", []) for line in ("torchrun --nnodes 2 --rdzv_id=3", "python -m torch.distributed.run --nnodes=1:2")),
         ("--workers 2 -- python asks.py", []),
         ("--workers 2 -- nohup torchrun train.py", []),
-        ("docker run --gpus all image python train.py", ["docker starts a container of its own, which a task mostly may not: its image belongs to --image, and its program behind --"]),
+        ("-- docker run --gpus all image python train.py", ["docker starts a container of its own, which a task mostly may not: its image belongs to --image, and its program behind --"]),
         ("sbatch jobs/sets.sh", ["sbatch hands a script to another scheduler: run the script itself, as -- bash FILE"]),
         ("sudo python train.py", ["sudo is not in most images, and asks for a password: leave it out"]),
         ("spark-submit --master yarn train.py", ["spark-submit needs Spark in each task: a program of TFCluster is run by python (submit_tf_job help coming-from/tensorflowonspark)"]),
