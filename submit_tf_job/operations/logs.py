@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from submit_tf_job.logs.entries import LogInventory, LogSelection, LogSource, TaskContainer
     from submit_tf_job.logs.follow import LoggedContainers
     from submit_tf_job.logs.read import Reading
+    from submit_tf_job.logs.sources import NodeLogs
     from submit_tf_job.yarn.observed import AppReport, ObservedService
     from submit_tf_job.yarn.rest import Deadline
 
@@ -104,7 +105,6 @@ class JobLogs(NamedTuple):
             NoSuchJob: The job has no logs; the message has the reason.
         """
         from submit_tf_job.diagnose.amounts import clause
-        from submit_tf_job.logs.sources import NodeLogs
 
         if self.app.ended:
             archive = self.archive()
@@ -122,7 +122,14 @@ class JobLogs(NamedTuple):
                 f"{self.name} has no logs yet: none of its containers{of} has started",
                 hint=f"submit_tf_job logs {self.name} -f waits for them.",
             )
-        return NodeLogs(self.cluster.nodes), containers, "nodes"
+        return self._node_logs, containers, "nodes"
+
+    @property
+    def _node_logs(self) -> NodeLogs:
+        """The logs that the NodeManagers serve."""
+        from submit_tf_job.logs.sources import NodeLogs
+
+        return NodeLogs(self.cluster.nodes)
 
     # --- while it runs ----------------------------------------------------------------------------
 
@@ -130,11 +137,10 @@ class JobLogs(NamedTuple):
         """Return a reader that continues until the job is over."""
         from submit_tf_job.logs.follow import JobFollower
         from submit_tf_job.logs.read import Reading
-        from submit_tf_job.logs.sources import NodeLogs
 
         cluster, settings = self.cluster, self.cluster.settings
         follower = JobFollower(
-            NodeLogs(self.cluster.nodes),
+            self._node_logs,
             selection,
             cluster.clock,
             cluster.wall,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +24,7 @@ _LOG = logging.getLogger(__name__)
 REPORT, USAGE = contract.RECORD_REPORT, contract.RECORD_USAGE
 TEMPORARY = ".tmp"  # of a file that is being written, or whose writer was killed
 LIFETIME = "lifetime_s"  # from the time of the file on; the deciding task reads it
+_CLOCKS_DIFFER_S = 300  # of the ResourceManager, in a record, and of the NameNode, at its file
 
 
 class RecordFiles(NamedTuple):
@@ -93,6 +94,24 @@ class RecordFiles(NamedTuple):
     def read(self, path: str) -> dict[str, Any] | None:
         """Return a record; None if the file is not one, which is logged."""
         return _parse_record(self.storage.read(path)) or warn_of_unreadable(path)
+
+    def newest(
+        self, found: Iterable[Stat], limit: int, is_meant: Callable[[dict[str, Any]], bool]
+    ) -> list[dict[str, Any]]:
+        """Return the records in files that are meant, sorted by the time of submission, the newest
+        first.
+        """
+        chosen: list[dict[str, Any]] = []
+        for item in sorted(found, key=lambda item: item.modified_ms, reverse=True):
+            # a file changes when the run ends: no run was submitted later than its file was written
+            written_s = item.modified_ms / 1000 + _CLOCKS_DIFFER_S
+            if len(chosen) >= limit and chosen[limit - 1]["submission"]["at"] >= written_s:
+                break
+            record = self.read(item.path)
+            if record is not None and is_meant(record):
+                chosen.append(record)
+                chosen.sort(key=lambda record: -int(record["submission"]["at"]))
+        return chosen[:limit]
 
     def make_directory(self, head: str) -> None:
         """Make the directory for the records of all runs with one head; `jobs` returns heads."""

@@ -14,7 +14,7 @@ import getpass
 import json
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.submit import Submission
     from submit_tf_job.plan import Plan
-    from submit_tf_job.storage import Stat
     from submit_tf_job.usage_report import UsageReport
     from submit_tf_job.yarn.submission_steps import StoredRun
 
@@ -51,7 +50,6 @@ FORMAT = 1
 _SPEC_MAX, _REPORT_MAX = 256 * 1024, 64 * 1024
 _FORGOTTEN_AT_ONCE = 3
 _WRITTEN_MS = 3_600_000  # a file is written within this time, or its writer was killed
-_CLOCKS_DIFFER_S = 300  # of the ResourceManager, in a record, and of the NameNode, at its file
 _CAUSE = ("code", "task", "sentence", "hint", "retryable", "certain", "exception", "evidence")
 
 
@@ -290,8 +288,10 @@ def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[st
     found = files.of_job(job and job_of(job))
     if job and is_run(job):
         found = [item for item in found if item.name == f"{job}.json"]
-    return _newest_records(
-        cluster, files, found, limit, lambda name, run: not job or job in (name, run)
+    return files.newest(
+        found,
+        limit,
+        lambda one: _is_shown(cluster, one) and (not job or job in (one["name"], one["run"])),
     )
 
 
@@ -312,37 +312,20 @@ def newest_runs(cluster: Cluster, pattern: str, limit: int) -> list[dict[str, An
         if is_short or fnmatchcase(head, pattern):
             found = files.of_run_heads(head)
             most = len(found) if is_short else 1
-            for record in _newest_records(
-                cluster, files, found, most, lambda name, _run: fnmatchcase(name, pattern)
+            for record in files.newest(
+                found,
+                most,
+                lambda one: _is_shown(cluster, one) and fnmatchcase(one["name"], pattern),
             ):
                 newest.setdefault(record["name"], record)
     return sorted(newest.values(), key=lambda one: -int(one["submission"]["at"]))[:limit]
 
 
-def _newest_records(
-    cluster: Cluster,
-    files: RecordFiles,
-    found: list[Stat],
-    limit: int,
-    is_meant: Callable[[str, str], bool],
-) -> list[dict[str, Any]]:
-    """Return the records in files whose job and run are meant, sorted by the time of submission,
-    the newest first.
+def _is_shown(cluster: Cluster, record: Mapping[str, Any]) -> bool:
+    """Return whether the user may see a record: a staging directory may be that of several
+    users.
     """
-    chosen: list[dict[str, Any]] = []
-    for item in sorted(found, key=lambda item: item.modified_ms, reverse=True):
-        # A file changes when the run ends: no run was submitted later than its file was written.
-        written_s = item.modified_ms / 1000 + _CLOCKS_DIFFER_S
-        if len(chosen) >= limit and chosen[limit - 1]["submission"]["at"] >= written_s:
-            break
-        record = files.read(item.path)
-        if record is None or not is_meant(record["name"], record["run"]):
-            continue
-        # a staging directory may be that of several users
-        if not cluster.own_jobs_only or record.get("user") == cluster.settings.user:
-            chosen.append(record)
-            chosen.sort(key=lambda record: -int(record["submission"]["at"]))
-    return chosen[:limit]
+    return not cluster.own_jobs_only or record.get("user") == cluster.settings.user
 
 
 def successes(

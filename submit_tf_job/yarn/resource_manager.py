@@ -99,7 +99,7 @@ class ResourceManager(HttpClient):
         self._expect_success(reply, "describe itself")
         from submit_tf_job.yarn.observed_cluster import ClusterInfo
 
-        return ClusterInfo.from_json(_object_in_reply(reply, "clusterInfo"), reply.sent_s)
+        return ClusterInfo.from_json(reply.object_at("clusterInfo"), reply.sent_s)
 
     def recent_info(self, *, deadline: Deadline | None = None) -> ClusterInfo:
         """Return the description of a ResourceManager that is at most a minute old; it is good
@@ -204,9 +204,8 @@ class ResourceManager(HttpClient):
             reply = self._ask_until_recovered(reply, path, app_id, deadline)
             if _unknown_app(reply, app_id):
                 return None
-        report = AppReport.from_json(
-            _object_in_reply(self._expect_success(reply, f"read {app_id}"), "app")
-        )
+        self._expect_success(reply, f"read {app_id}")
+        report = AppReport.from_json(reply.object_at("app"))
         self._node_link = report.am_container_logs or self._node_link
         if report.id != app_id:
             raise reply.bad(f"{reply.url} answered with JSON that does not describe {app_id}.")
@@ -648,16 +647,6 @@ class ResourceManager(HttpClient):
         """
         if not reply.speaks_json:
             self.services_version(deadline=deadline)
-
-
-def _object_in_reply(reply: Reply, key: str) -> Answer:
-    """Return the object with this key in a response. A response without it does not come from a
-    ResourceManager, and raises an error.
-    """
-    described = reply.json_object().get(key)
-    if not isinstance(described, Mapping):
-        raise reply.bad(f"{reply.url} answered with JSON of another shape: no {key} in it.")
-    return described
 
 
 def _service_path(name: str) -> str:

@@ -132,6 +132,18 @@ class Reply:
             raise self._bad_shape()
         return value
 
+    def object_at(self, key: str) -> Mapping[str, object]:
+        """Return the object at a key of the JSON object in the response.
+
+        Raises:
+            BadAnswer: There is none, so the response is not that of a ResourceManager; also as
+                `json_value`.
+        """
+        described = self.json_object().get(key)
+        if not isinstance(described, dict):
+            raise self.bad(f"{self.url} answered with JSON of another shape: no {key} in it.")
+        return described
+
     def _bad_shape(self) -> BadAnswer:
         return self.bad(
             f"{self.url} answered {self.status} with JSON that is cut off or of another shape."
