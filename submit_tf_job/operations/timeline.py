@@ -138,8 +138,9 @@ def _last_training(report: JobReport, finished_ms: int | None) -> Iterator[Timel
     if ended is not None and ended_ms is not None:
         until = _in_ms(report.ended_at) if report.ended_at else None
         count = len(report.outputs)
-        many = clause("stored {} output", count) + clause("s", count > 1)
-        yield TimelinePart("stored", many or "the other tasks ended", ended_ms, until)
+        stores, end = ("stores", "end") if until is None else ("stored", "ended")
+        many = clause(f"{stores} {{}} output", count) + clause("s", count > 1)
+        yield TimelinePart("stored", many or f"the other tasks {end}", ended_ms, until)
 
 
 def _in_ms(seconds: float) -> int:

@@ -99,7 +99,7 @@ export class Curves {
     for (const { label, usage } of runs) {
       for (const series of usage ? usage.series : []) {
         if (!series.points.length) continue;
-        const name = series.kind === "metric" ? series.name : `${series.name.replace("_", " ")} of ${series.role}`;
+        const name = series.kind === "metric" ? series.name : `${series.name.replace("_", " ").replace(/^[cg]pu/, (word) => word.toUpperCase())} of ${series.role}`;
         if (!found.has(name)) found.set(name, []);
         if (found.get(name).length < MOST_RUNS) found.get(name).push({ label: runs.length > 1 ? label : name, series });
       }

@@ -14,7 +14,8 @@ function whyCard(job) {
   if (cause) {
     rows.push(el("p", cause.sentence), cause.hint && el("p", cause.hint, { class: "quiet" }));
     rows.push(cause.task && el("p", [cause.task, cause.host && `on ${cause.host}`, cause.meaning].filter(Boolean).join(", "), { class: "quiet" }));
-    rows.push(cause.exception && el("pre", cause.exception), cause.last_lines.length && el("pre", cause.last_lines.join("\n")));
+    const lines = cause.last_lines.join("\n");  // which mostly end with the exception
+    rows.push(cause.exception && !lines.includes(cause.exception) && el("pre", cause.exception), lines && el("pre", lines));
   } else if (failure) {
     rows.push(el("p", failure.message), failure.last_lines.length && el("pre", failure.last_lines.join("\n")));
   }
@@ -132,13 +133,14 @@ function usageCard(usage, over) {
       const told = found[name];
       if (!told || !(told.peak || told.mean)) continue;
       const most = (spread) => (spread ? spread.most : null);
-      rows.push([`${role} ${what}`, gauge(most(told.peak), asked, unit), amount(most(told.mean), unit), amount(most(told.now), unit), (told.peak && told.peak.most_task) || ""]);
+      const largest = told.peak || told.mean;  // CPU has no peak
+      rows.push([`${role} ${what}`, gauge(most(largest), asked, unit), amount(most(told.mean), unit), amount(most(told.now), unit), largest.most_task || ""]);
     }
     if (found.gpus_unknown) rows.push([`${role} GPU`, found.gpus_unknown, "", "", ""]);
   }
   if (!rows.length) return over && usage.unknown ? card("Used", el("p", `What its tasks used is not known: ${usage.unknown}.`, { class: "quiet" })) : null;
   const advice = usage.advice.map((one) => el("p", `${one.sentence}: `, {}, one.option && el("code", one.option)));
-  return card("Used, of what was asked", table(["", "peak", "mean", "now", "most in"], rows), ...advice);
+  return card("Used, of what was asked", table(["", "most", "mean", "now", "most in"], rows), ...advice);
 }
 
 // --- the log ---
@@ -190,8 +192,8 @@ class Log {
         const answer = await ask(`${this.path}/logs?tail=100${task}${this.over ? "" : "&follow=true"}`, reading.signal);
         for await (const piece of pieces(answer)) this.add(piece);
       } catch (error) {
-        if (error.status !== 404) throw error;
-        this.add(`${error.message}\n`);  // there is no log: no trouble of the page
+        if (error.status !== 404 && error.code !== "settings") throw error;
+        this.add(`${error.message}\n`);  // there is no log, or the gateway cannot read it: no trouble of the page
       }
       return true;
     }, RETRY_MS, reading.signal);
@@ -308,9 +310,9 @@ export function compare(names, signal) {
   signal.addEventListener("abort", () => curves.end());
   document.title = `${names.length} runs`;
   at("job").replaceChildren(el("p", null, {}, el("a", "← Jobs", { href: "#/" })), el("h1", `${names.length} runs side by side`, { tabindex: "-1" }), found, curves.element);
-  let given = null;  // what differs in what they were given, by their records
   insist("compare", async () => {
-    given ||= await perhaps(`/v1/comparison?${new URLSearchParams(names.map((name) => ["run", name]))}`, signal) || { differences: [], runs: [] };
+    // what differs in what they were given, by their records
+    const given = await perhaps(`/v1/comparison?${new URLSearchParams(names.map((name) => ["run", name]))}`, signal) || { differences: [], runs: [] };
     const labels = given.differences.map(({ label }) => label);
     const runs = [];
     for (const name of names) runs.push({ label: name, job: await perhaps(jobPath(name), signal), usage: await usageOf(name, signal) });
@@ -321,7 +323,7 @@ export function compare(names, signal) {
       const values = metrics.map((metric) => { const series = of(metric); return series && series.points.length ? short(series.points.at(-1)[2]) : ""; });
       const recorded = given.runs.find((each) => [each.run, each.application_id, each.name].includes(label));
       const differs = labels.map((key) => (recorded ? recorded.values[key] ?? "" : "?"));
-      return [el("a", label, { href: `#/job/${encodeURIComponent(label)}` }), one ? state(one.state) : "unknown", one ? between(one.started_at, one.finished_at || new Date(serverNow()).toISOString()) : "", ...differs, ...values];
+      return [el("a", label, { href: `#/job/${encodeURIComponent(label)}` }), one ? state(one.state) : "unknown", recorded ? duration(recorded.duration_s) : between(one?.started_at, one?.finished_at), ...differs, ...values];
     });
     swap(found, [card("Runs", table(["run", "state", "duration", ...labels, ...metrics.map((metric) => `last ${metric}`)], rows))]);
     if (!curves.draw(runs)) found.append(el("p", "None of these runs has told a curve.", { class: "quiet" }));

@@ -3,7 +3,7 @@ import { FINAL, held, insist, jobPath, json, perhaps, usageOf } from "./asking.j
 import { MOST_RUNS } from "./curves.js";
 import { duration, el, local, progressBar, progressWords, spark, state } from "./drawing.js";
 
-const LIST_EVERY_MS = 5000, LOOK_EVERY_MS = 15000, LOOKED_AT = 12, RECORDS = 100;
+const LIST_EVERY_MS = 5000, LOOK_EVERY_MS = 15000, LOOKED_AT = 12, RECORDS = 100, MOST_RECORDS = 1000;  // the most of one request
 const at = (id) => document.getElementById(id);
 const chosen = new Set();  // runs that are to be compared, also of the other list
 const looks = new Map();  // application → what was seen of it beyond the list, and when
@@ -88,13 +88,14 @@ export function list(signal) {
     look(jobs.filter((job) => job.user === caller || held("personal")), signal, draw).catch(() => {});
   }
   controls(() => { pages = 1; load().catch(() => {}); });
+  at("everybody").parentElement.hidden = false;
   at("more").onclick = () => { pages += 1; load().catch(() => {}); };
   insist("list", load, LIST_EVERY_MS, signal);
 }
 
 export function history(signal) {
   document.title = "History";
-  let runs = [];
+  let runs = [], most = RECORDS;
   at("more").hidden = true;
   function draw() {
     const word = wantedName().toLowerCase(), only = at("state").value;
@@ -106,19 +107,23 @@ export function history(signal) {
       return row(one.run, one.run, one.name, one.state, facts, [words && el("span", words, { class: "metrics" })]);
     }), "No runs in the history.");
   }
-  controls(draw);
-  insist("history", async () => {
+  async function load() {
     try {
-      runs = (await json(`/v1/history?limit=${RECORDS}`, signal)).runs;
+      runs = (await json(`/v1/history?limit=${most}`, signal)).runs;
     } catch (error) {
       if (error.code !== "settings") throw error;
       show([], error.message);  // no history is kept
       return true;
     }
     if (!signal.aborted) draw();
+    at("more").hidden = runs.length < most || most >= MOST_RECORDS;
     at("connection").textContent = asOf();
     return true;
-  }, LIST_EVERY_MS, signal);
+  }
+  controls(draw);
+  at("everybody").parentElement.hidden = true;  // a history is of one user
+  at("more").onclick = () => { most += RECORDS; insist("history", load, LIST_EVERY_MS, signal); };
+  insist("history", load, LIST_EVERY_MS, signal);
 }
 
 function controls(changed) {
