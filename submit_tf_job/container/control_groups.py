@@ -29,7 +29,7 @@ class ControlGroup:
         not count them.
         """
         if self.version == 1:
-            nanoseconds = _read_number(self.cpu_dir, "cpuacct.usage")
+            nanoseconds = read_number(self.cpu_dir, "cpuacct.usage")
             return None if nanoseconds is None else nanoseconds / 1e9
         microseconds = _read_table(self.cpu_dir, "cpu.stat").get("usage_usec")
         return None if microseconds is None else microseconds / 1e6
@@ -59,7 +59,7 @@ class ControlGroup:
 
     def _high_water_mark(self) -> int:
         name = "memory.max_usage_in_bytes" if self.version == 1 else "memory.peak"
-        found = _read_number(self.memory_dir, name) or 0
+        found = read_number(self.memory_dir, name) or 0
         return found if found < _NONE else 0
 
 
@@ -128,7 +128,8 @@ def _ancestors_in_session(proc: str) -> set[int]:
     return found
 
 
-def _read_number(folder: str, name: str) -> int | None:
+def read_number(folder: str, name: str) -> int | None:
+    """Return the number that is in a file of the kernel; None if none is."""
     with contextlib.suppress(OSError, ValueError), open(f"{folder}/{name}") as source:
         return int(source.read())
     return None

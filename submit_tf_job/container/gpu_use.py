@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import foreign
+from submit_tf_job.container.control_groups import read_number
 
 EVERY_S = 5
 SLOW_S = 60.0  # without persistence mode the driver initialises each device first
@@ -196,16 +197,10 @@ class Amd(GpuWatch):
         """Read the files of each card."""
         for index, card in enumerate(self.cards[:MOST_GPUS]):
             names = ("gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total")
-            percent, used, total = (_read_number(os.path.join(card, name)) for name in names)
-            if percent is not None and percent <= 100:
+            percent, used, total = (read_number(card, name) for name in names)
+            if percent is not None and 0 <= percent <= 100:
                 self.gpus.setdefault(index, Gpu()).add(percent, used, total)
                 self.answered = now
-
-
-def _read_number(path: str) -> int | None:
-    with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as source:
-        return max(0, int(source.read(30)))
-    return None
 
 
 def watch(env: Mapping[str, str], sys: str = "/sys", dev: str = "/dev") -> GpuWatch:

@@ -22,8 +22,14 @@ def memory(mib: int) -> str:
     return f"{mib // 1024} GiB" if mib >= 1024 and mib % 1024 == 0 else f"{mib} MiB"
 
 
+def memory_used(count: float) -> str:
+    """Format bytes of memory as people write memory in job specs: `3.1 GiB`, `700 MiB`."""
+    mib = count / (1 << 20)
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
+
+
 def size(count: float) -> str:
-    """Format a number of bytes with a suitable unit."""
+    """Format a number of bytes, of a file, with a suitable unit."""
     unit = 0
     while count >= 999.5 and unit < len(_SIZES) - 1:
         count, unit = count / 1000, unit + 1

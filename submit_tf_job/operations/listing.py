@@ -334,11 +334,7 @@ def listed_jobs(
     """Return the selected runs and the ResourceManager's records of them, by one request for all
     runs (and one request for its time, if the runs are selected by age).
     """
-    within = None
-    if selection.within_s is not None:
-        now_ms = _now_ms(cluster, cluster.client.deadline(None))
-        within = now_ms - int(selection.within_s * 1000)
-    apps = cluster.client.apps(user=selection.user, queue=selection.queue, started_after_ms=within)
+    apps = _listed_apps(cluster, selection)
     by_id = {app.id: app for app in apps}
     return tuple((job, by_id[job.application_id]) for job in selection.jobs(apps))
 
@@ -356,19 +352,27 @@ def list_jobs(
         answer_s: Time limit in seconds for a ResourceManager to respond. With such a limit no other
             source is asked, so a name may be a short form. None for `timeouts.failover`.
     """
+    jobs = selection.jobs(_listed_apps(cluster, selection, answer_s))
+    return jobs if answer_s is not None else _FullNames(cluster).of(jobs)
+
+
+def _listed_apps(
+    cluster: Cluster, selection: JobSelection, answer_s: float | None = None
+) -> tuple[AppReport, ...]:
+    """Return the applications that a selection may choose, by one request; by one more if it
+    chooses by age.
+    """
     within = None
     if selection.within_s is not None:
         now_ms = _now_ms(cluster, cluster.client.deadline(answer_s))
         within = now_ms - int(selection.within_s * 1000)
-    apps = cluster.client.apps(
+    return cluster.client.apps(
         user=selection.user,
         queue=selection.queue,
         states=selection.yarn_states,
         started_after_ms=within,
         deadline=cluster.client.deadline(answer_s),
     )
-    jobs = selection.jobs(apps)
-    return jobs if answer_s is not None else _FullNames(cluster).of(jobs)
 
 
 def _now_ms(cluster: Cluster, deadline: Deadline) -> int:

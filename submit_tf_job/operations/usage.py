@@ -203,7 +203,7 @@ def _of_memory(role: str, asked: Asked, used: RoleUse, step: int, floor: int) ->
     wanted = max(math.ceil(peak.most * MARGIN / MIB / step) * step, floor)
     if wanted > WORTH * asked.memory_mib:
         return None
-    size = gib(peak.most)
+    size = amounts.memory_used(peak.most)
     sentence = f"{role} used {size} at its peak of {memory_text(asked.memory_mib)}"
     return _advice_for(role, "memory", sentence, memory_text(wanted))
 
@@ -234,11 +234,6 @@ def _advice_for(role: str, key: str, sentence: str, value: object) -> Advice:
     return Advice(role, key, sentence, f"--set roles.{role}.{key}={value}")
 
 
-def gib(size: float) -> str:
-    """Format bytes as people write memory in job specs: `3.1 GiB`, `700 MiB`."""
-    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size / MIB:.0f} MiB"
-
-
 def waste(use: JobUse) -> str:
     """Return a sentence about a role that used less than a quarter of its memory for more than ten
     minutes; "" if there is no such role.
@@ -250,7 +245,7 @@ def waste(use: JobUse) -> str:
         if not its or not peak or not asked.memory_mib or (its.for_s or 0) <= WASTED_S:
             continue
         if peak.most < WASTED * asked.memory_mib * MIB:
-            size, held = gib(peak.most), memory_text(asked.memory_mib)
+            size, held = amounts.memory_used(peak.most), memory_text(asked.memory_mib)
             return (
                 f"{role} used at most {size} of the {held} that it held; "
                 f"submit_tf_job usage {use.name} says what to ask for"
@@ -269,7 +264,7 @@ def summary(use: JobUse) -> str:
         mean, gpu = (amount and amount.mean for amount in (its.cpu_cores, its.gpu_percent))
         of = f" of {memory_text(asked.memory_mib)}" if asked and asked.memory_mib else ""
         cores = f" of {asked.cpus}" if asked and asked.cpus else ""
-        said = [f"at most {gib(peak.most)}{of}"] if peak else []
+        said = [f"at most {amounts.memory_used(peak.most)}{of}"] if peak else []
         said += [f"{mean.mean:.1f}{cores} cores"] if mean else []
         said += [f"GPU {gpu.mean:.0f} %"] if gpu else []
         words += [f"{role} {', '.join(said)}"] if said else []
@@ -301,7 +296,7 @@ def _memory_at_end(use: JobUse, task: str) -> str:
     if not asked or not asked.memory_mib or not memory or not memory.peak:
         return ""
     held = memory_text(asked.memory_mib)
-    return f"{task} had used {gib(memory.peak)} of {held} when it told its use last"
+    return f"{task} had used {amounts.memory_used(memory.peak)} of {held} when it told its use last"
 
 
 # --- the account of a team ---

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from submit_tf_job.diagnose.amounts import size
+from submit_tf_job.diagnose.amounts import memory_used
 from submit_tf_job.host.units import duration_text
 from submit_tf_job.json_values import instant
 from submit_tf_job.report.table import columns, number
@@ -73,8 +73,8 @@ def _metric_text(run: ComparedRun, name: str) -> str:
 def _peak_text(run: ComparedRun) -> str:
     peaks = run.peak_memory_bytes
     if len(peaks) == 1:
-        return size(*peaks.values())
-    return " ".join(f"{role} {size(count)}" for role, count in peaks.items()) or "-"
+        return memory_used(*peaks.values())
+    return " ".join(f"{role} {memory_used(count)}" for role, count in peaks.items()) or "-"
 
 
 def _cut_cells(column: _Column, width: int | None) -> _Column:

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from submit_tf_job.diagnose.amounts import memory
+from submit_tf_job.diagnose.amounts import memory_used
 
 if TYPE_CHECKING:
     from submit_tf_job.usage_report import Series, UsageReport
 
 _HEIGHTS, _PLAIN_HEIGHTS = "▁▂▃▄▅▆▇█", "_.-~=*^#"
 _MOST_ROLES = 4
-_MIB = 1024 * 1024
 _NAMES = {"cpu": "CPU", "gpu": "GPU", "gpu_memory": "GPU memory"}
 _SVG_WIDTH, _SVG_HEIGHT, _SVG_MARGIN = 480, 150, 24
 
@@ -45,12 +44,11 @@ def sparkline(
 
 
 def amount_words(value: float, unit: str) -> str:
-    """Return a value with its unit: `2.75 GiB`, `3.5 cores`, `0.0213`."""
+    """Return a value with its unit: `2.8 GiB`, `3.5 cores`, `0.0213`."""
     if not math.isfinite(value):
         return {math.inf: "infinite", -math.inf: "-infinite"}.get(value, "NaN")
     if unit == "bytes":
-        mib = value / _MIB
-        return f"{mib / 1024:.3g} GiB" if mib >= 1024 else memory(round(mib))
+        return memory_used(value)
     return f"{value:.0f} %" if unit == "percent" else f"{value:.4g} {unit}".rstrip()
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from submit_tf_job.diagnose.amounts import clause, plural
+from submit_tf_job.diagnose.amounts import clause, memory_used, plural
 from submit_tf_job.host.units import duration_text, memory_text
-from submit_tf_job.operations.usage import MIB, gib, total
+from submit_tf_job.operations.usage import MIB, total
 from submit_tf_job.report.table import columns
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def _role_lines(role: str, asked: Asked | None, used: RoleUse | None) -> Iterato
         return
     ask = asked.memory_mib * MIB if asked and asked.memory_mib else None
     how = _HOW.get(used.peak_by, "")
-    yield from _bar_line("memory", used.memory_bytes, ask, gib, how)
+    yield from _bar_line("memory", used.memory_bytes, ask, memory_used, how)
     cores = float(asked.cpus) if asked and asked.cpus else None
     yield from _bar_line("cores", used.cpu_cores, cores, "{:.1f}".format)
     yield from _bar_line("GPU", used.gpu_percent, 100.0, "{:.0f} %".format)
-    yield from _bar_line("GPU mem", used.gpu_memory_bytes, None, gib)
+    yield from _bar_line("GPU mem", used.gpu_memory_bytes, None, memory_used)
     if used.gpus_unknown:
         yield f"    GPU      not known: {used.gpus_unknown}"
 
@@ -102,9 +102,9 @@ def _task_row(task: TaskUse) -> list[str]:
     return [
         task.task,
         *(_amount_cell(cpu, what, "{:.1f}".format) for what in ("now", "mean")),
-        *(_amount_cell(memory, what, gib) for what in ("now", "mean", "peak")),
+        *(_amount_cell(memory, what, memory_used) for what in ("now", "mean", "peak")),
         ", ".join(_amount_cell(one, "mean", "{:.0f} %".format) for one in gpus) or "-",
-        ", ".join(_amount_cell(one, "peak", gib) for one in held) or "-",
+        ", ".join(_amount_cell(one, "peak", memory_used) for one in held) or "-",
     ]
 
 
