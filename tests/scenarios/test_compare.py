@@ -168,7 +168,7 @@ def test_compare_fits_eighty_columns(hpo: World, monkeypatch: pytest.MonkeyPatch
     assert max(map(len, lines)) <= 80
     tables = "\n".join(lines).split("\n\n")
     assert all(table.count("hpo-lr2-4aaaaaaa") == 1 for table in tables), "each has the runs"
-    for text in ("0.5 (0.4)", "LR = 0.01", "734 MB", "SUCCEEDED", "1m40s", "loss (best)"):
+    for text in ("0.5 (0.4)", "LR = 0.01", "700 MiB", "SUCCEEDED", "1m40s", "loss (best)"):
         assert text in "\n".join(lines), text
 
 

@@ -74,7 +74,7 @@ def test_curve_lines_have_metric_and_use_in_80_columns() -> None:
     assert metric.startswith("  loss           █")
     assert metric.endswith("  0.0101  (0.0101 to 1)")
     assert cpu.split() == ["worker", "CPU", "▄█", "3.25", "cores"]
-    assert memory.split() == ["worker", "memory", "▃█", "3", "GiB", "(most", "3", "GiB)"]
+    assert memory.split() == ["worker", "memory", "▃█", "3.0", "GiB", "(most", "3.0", "GiB)"]
     for width in (80, 200):
         assert max(map(len, curves.curve_lines(found, width))) <= width
     assert all(line.isascii() for line in curves.curve_lines(found, 80, plain=True))
