@@ -63,6 +63,7 @@ def test_history_is_the_same_for_the_same_seed() -> None:
     assert traced() == traced()
 
 
+@pytest.mark.long
 def test_calm_histories_keep_promises_with_new_seeds() -> None:
     for _ in range(3):
         _assert_kept("calm", random.SystemRandom().randrange(10**9))

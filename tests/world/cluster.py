@@ -42,6 +42,7 @@ class FakeCluster:
         self, servers: int = 1, *, version: tuple[int, ...] = (3, 4, 2), clock: Clock | None = None
     ) -> None:
         self.clock, always = clock or Clock(), Steady()
+        random.seed(0)  # the pauses of a watch: no look falls between two events by luck
         site = Site(version, servers, 0.0, False, (0.3, 0.3), queue_s=(0.2, 0.2), job_s=FOREVER)
         self.yarn = Yarn(self.clock, always, site)
         self.yarn.service_state, self.yarn.aggregation = "STARTED", None
