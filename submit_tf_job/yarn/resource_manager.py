@@ -205,10 +205,11 @@ class ResourceManager(HttpClient):
             if _unknown_app(reply, app_id):
                 return None
         self._expect_success(reply, f"read {app_id}")
-        report = AppReport.from_json(reply.object_at("app"))
-        self._node_link = report.am_container_logs or self._node_link
-        if report.id != app_id:
+        answer = reply.object_at("app")
+        if answer.get("id") != app_id:
             raise reply.bad(f"{reply.url} answered with JSON that does not describe {app_id}.")
+        report = AppReport.from_json(answer)
+        self._node_link = report.am_container_logs or self._node_link
         return report
 
     def _ask_until_recovered(
