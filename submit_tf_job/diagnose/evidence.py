@@ -307,8 +307,8 @@ def _words_after(
     blank lines and trailers.
     """
     end = max(other.end for other, _ in blocks if other.process == block.process)
-    rest = [line for line in lines[end:] if line.text.strip() and not is_trailer(line)]
-    return last_words(rest, after=True) if rest else None
+    words = last_words(lines[end:], after=True)
+    return words if words.lines else None
 
 
 def _is_ended_anyway(block: Block, after: LastWords) -> bool:
@@ -477,7 +477,7 @@ def _is_permanent(block: Block) -> bool:
 _OF_SETUP = re.compile(
     r"^\S*PicklingError: Can't|^jax\.errors\.(?!JaxRuntime)|^omegaconf\.errors\."
     r"|MisconfigurationException: |401 Client Error|HTTP Error 401:"
-    r"|NoCredentialsError: |Weights only load failed"
+    r"|NoCredentialsError: |Weights only load failed|getpwuid\(\): uid not found"
 )
 _OF_TEXT = frozenset(
     {"SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError", "ImportError"}

@@ -297,7 +297,9 @@ def _is_introduction(line: OutputLine) -> bool:
     """Return whether a line of a Python log announces an exception; lines of C++ logs do not
     count.
     """
-    return line.level in ("error", "warning") and not re.search(r"\.(?:cc|cpp|cu):\d+\]", line.text)
+    return line.level in ("error", "warning") and not re.search(
+        r"\.(?:cc|cpp|cu|h|hpp|cuh):\d+[\]:]", line.text
+    )
 
 
 def _block_at(lines: Sequence[OutputLine], at: int) -> Block | None:
@@ -395,12 +397,12 @@ def _python_traceback(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised
             frames.append(_make_frame(frame, lines, number))
         elif not text.strip() or text[0] in " \t>│└":
             continue
-        elif START in text:
-            return None
         elif (last := _LAST.match(text)) and not lines[number].level:
             return _raised_with_message(
                 lines, number, last["name"], last["words"] or "", frames, indent
             )
+        elif START in text:
+            return None
         else:
             skipped += 1  # TensorFlow's C++ code logs to the same stderr
             if skipped > _FOREIGN_LINES:
@@ -457,7 +459,7 @@ def _raised_with_message(
         return [*nested[0], outer], nested[1]
     if words.strip() == "in user code:":
         return [*_in_user_code(message), outer], end
-    if words.startswith("ray::") or is_of_script:
+    if words.startswith(("ray::", START)) or is_of_script:
         return [*_without_start(message), outer], end
     return [outer], end
 
@@ -477,7 +479,7 @@ def _in_user_code(message: list[str]) -> list[Raised]:
 
 def _without_start(message: list[str]) -> list[Raised]:
     """Return the exception of a Ray or TorchScript task, whose traceback lacks the first line that
-    Python prints.
+    Python prints, or the one that a message quotes from its first line on.
     """
     frames: list[Frame] = []
     for number, line in enumerate(message[1:], 1):

@@ -11,7 +11,7 @@ from submit_tf_job.diagnose.output import OutputLine, without_box, without_workd
 
 _LONGEST = 300
 _ERRORISH = re.compile(
-    r"\b(?:error|fatal|fail(?:ed|ure|s)?|can(?:no|')t|could(?: not|n't)|unable|invalid|missing|not found|denied|exceed\w*"  # noqa: E501
+    r"\b(?:\w*error|fatal|fail(?:ed|ure|s)?|can(?:no|')t|could(?: not|n't)|unable|invalid|missing|not found|denied|exceed\w*"  # noqa: E501
     r"|unknown|unrecogni[sz]ed|refused|timed out|no such|must|expected|illegal|corrupt\w*|truncated|mismatch|not in \w+ format|abort\w*|required|not (?:set|allowed|exist))\b",  # noqa: E501
     re.IGNORECASE,
 )
@@ -35,11 +35,13 @@ _TRAILER = re.compile(
 )
 # what is advised after a reason
 _ADVICE = re.compile(
-    r"^(?:\S+: )?(?:(?:hint|note|help|tip|notice|try|see|you (?:can|may)|if you)\b|<?https?://\S+$)",
+    r"^(?:\S+: )?(?:(?:hint|note|help|tip|notice|important|try|see|you (?:can|may)|if you|to \w+ your \w+"  # noqa: E501
+    r"|check (?:the|that|your|if|whether)|consider|please)\b|<?https?://\S+$)",
     re.IGNORECASE,
 )
 _OF_MATLAB = re.compile(r"^Error in \S+ \(line \d+\)$")
 _DASHES = re.compile(r"^-{70,}$")
+_BOX_LINES = 8
 _OF_MPI = re.compile(
     r"^(?:Primary job|mpi\S+ (?:detected that one|noticed that)|MPI_ABORT was|An MPI communication|prterun)"  # noqa: E501
 )
@@ -131,7 +133,9 @@ def last_words(
         after: Whether the lines are those after an exception.
     """
     kept = [
-        line for line in _without_boxes(lines[-400:]) if line.text.strip() and not is_trailer(line)
+        line
+        for line in _without_boxes(lines[-400:], after=after)
+        if line.text.strip() and not is_trailer(line)
     ]
     if by_signal:
         return _of_abort(kept)
@@ -147,9 +151,10 @@ def last_words(
     return replace(_last_sentence(_without_matlab(kept)), is_usage=of_hydra and not after)
 
 
-def _without_boxes(lines: Sequence[OutputLine]) -> Sequence[OutputLine]:
+def _without_boxes(lines: Sequence[OutputLine], *, after: bool) -> Sequence[OutputLine]:
     """Shorten what mpirun writes between two dashed lines to its first paragraph; if there are
-    other lines, also remove the lines that only tell that a process has ended.
+    other lines, or an exception was before them, also remove the lines that only tell that a
+    process has ended.
     """
     found: list[OutputLine] = []
     boxes: list[OutputLine] = []
@@ -164,10 +169,12 @@ def _without_boxes(lines: Sequence[OutputLine]) -> Sequence[OutputLine]:
             continue
         inside = [line.text for line in lines[at + 1 : end]]
         first = " ".join(itertools.takewhile(str.strip, inside))
+        if first.endswith(":"):
+            first = " ".join(map(str.strip, inside[:_BOX_LINES]))
         told = replace(lines[at], text=first, level="", message="")
         (boxes if _OF_MPI.match(first) else found).append(told)
         at = end + 1
-    return found if any(line.text.strip() for line in found) else boxes
+    return found if after or any(line.text.strip() for line in found) else boxes
 
 
 def _without_matlab(lines: Sequence[OutputLine]) -> Sequence[OutputLine]:

@@ -115,6 +115,9 @@ def _lines_inside(line: str) -> Iterator[str]:
     if start and is_bar(before):
         yield before[:_LONGEST]
         line = start + rest
+    if start and rest.startswith(':  File "'):  # of NumPy, whose warning has no end of line there
+        yield f"{before}{start}:"[:_LONGEST]
+        line = rest[1:]
     yield line[:_LONGEST]
 
 
@@ -182,7 +185,7 @@ def _is_record(text: str) -> bool:
     """
     return bool(
         re.match(
-            r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)(?::[\w.]*:| *[|\]]| - |: | \[\d+[/-]\d+ )"
+            r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)(?::[\w.]*:| *[|\]]| - |: | \[?\d+[/-]\d+[ -])"  # noqa: E501
             r"|\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\]|[DIWEF]\d{4,8} |\[[DIWEFC]\d* |: [DIWEF] ",  # noqa: E501
             text,
         )

@@ -223,7 +223,7 @@ PROGRAM: tuple[Pattern, ...] = (
     Pattern(
         "hdfs-credentials",
         r"GSS initiate failed|No valid credentials provided|Client cannot authenticate via:\s*\[|No Kerberos credentials available"  # noqa: E501
-        r"|GSS_S_NO_CRED|NoSASLMechanism",
+        r"|GSS_S_NO_CRED|NoSASLMechanism|No credentials cache found|Credentials cache file '[^'\n]*' not found",  # noqa: E501
         "{task} had nothing to prove to HDFS who it is: no Kerberos ticket, and no "
         "delegation token that is still good",
         "say who the job is under `kerberos`; a job that outlives its tokens logs in with "
@@ -311,7 +311,8 @@ PROGRAM: tuple[Pattern, ...] = (
     # --- the other tasks ---
     Pattern(
         "steps-differ",  # TensorFlow's collective_param_resolver_local.cc
-        r"expected type \d+ and data_type \d+|Shape mismatch in the collective instance",
+        r"expected type \d+ and data_type \d+|Shape mismatch in the collective instance"
+        r"|Mismatched \w+ (?:tensor|data|operation|reduce|CPU/GPU|root)|HorovodInternalError: Stalled ranks",  # of Horovod's controller.cc  # noqa: E501
         "the tasks run different steps: {task} and another one did not exchange the same values",
         "start every worker from the same program, model and checkpoint, with the same number of "
         "steps; a worker that restored nothing, or runs another branch, does this",
@@ -347,8 +348,8 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "name-not-found",
-        r"DNS resolution failed for (?P<name>[\w.-]+)|(?<![\w.-])(?P<peer>[\w.-]+):\d*:? (?:Name or service not known|Domain name not found)"  # noqa: E501
-        r"|\[Errno -[235]\] (?P<why>[\w ]+)|Failed to resolve '(?P<host>[\w.-]+)'|Could not resolve host: (?P<asked>[\w.-]+)",  # noqa: E501
+        r"DNS resolution failed for (?P<name>[\w.-]+)|(?<![\w.-])(?P<peer>(?!found:)[\w.-]+):\d*:? (?:Name or service not known|Domain name not found)"  # noqa: E501
+        r"|\[Errno -[235]\] (?P<why>[\w ]+)|host not found: (?P<said>[\w ]+)|Failed to resolve '(?P<host>[\w.-]+)'|Could not resolve host: (?P<asked>[\w.-]+)",  # noqa: E501
         "{task} could not resolve the host name {name}{peer}{host}{asked}",
         "does Registry DNS answer, and does the containers' resolver ask it? see "
         "`dns.server` in the settings",
@@ -385,6 +386,12 @@ PROGRAM: tuple[Pattern, ...] = (
         "program change TF_CONFIG?",
     ),
     Pattern(
+        "peer-failed",
+        r"Horovod has been shut down|ncclRemoteError|remote process exited or there was a network error",  # noqa: E501
+        "{task} lost the connection to another task: the failure is elsewhere",
+        "look at the task that ended first; its logs say why",
+    ),
+    Pattern(
         "nccl-failed",  # the words are those of libtorch_cuda.so of PyTorch 2.15
         r"NCCL error in: (?P<place>[^\n]*)|NCCL: unhandled (?P<words>[^\n.]*)|nccl(?:UnhandledCuda|System|Internal|Remote)Error",  # noqa: E501
         "{task} could not exchange data with other GPUs: NCCL failed {place}{words}",
@@ -409,6 +416,18 @@ PROGRAM: tuple[Pattern, ...] = (
         near=r"^(?:tensorflow\.\S*(?:Cancelled|Aborted|Unavailable)Error|\S*XlaRuntimeError|\S*JaxRuntimeError)",
     ),
     Pattern(
+        "crashed",
+        r"(?:is killed by signal: |terminated with signal |died with <Signals\.)(?P<signal>SIG(?:SEGV|ILL|FPE|SYS)|Segmentation fault|Illegal instruction|Floating point exception)",  # noqa: E501
+        "a process that {task} had started for a part of its work crashed: {signal}",
+        "PYTHONFAULTHANDLER=1 in `env` shows where",
+    ),
+    Pattern(
+        "stopped-from-outside",
+        r"(?:is killed by signal: |terminated with signal |died with <Signals\.)(?P<signal>SIG(?:TERM|INT|HUP)|Terminated|Interrupt|Hangup)",  # noqa: E501
+        "a process that {task} had started for a part of its work was ended by {signal}",
+        "who sent it is not known: a person, a program, or a limit of time",
+    ),
+    Pattern(
         "process-killed",
         r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:is killed by signal: (?P<signal>[\w ]+)|exited unexpectedly)"  # noqa: E501
         r"|BrokenProcessPool: |TerminatedWorkerError|process \d+ terminated with signal (?P<sig>SIG\w+)"  # noqa: E501
@@ -426,10 +445,18 @@ PROGRAM: tuple[Pattern, ...] = (
         near=r"^(?:tensorflow\.\S*(?:Unknown|Internal|Unimplemented|FailedPrecondition)|\S*XlaRuntime|\S*JaxRuntime)Error",
     ),
     Pattern(
+        "cuda-mismatch",
+        r"failed call to cu\w+: (?P<error>CUDA_ERROR_INVALID_DEVICE\b[^\n]*)",
+        "{task} could not use the GPU that it asked for: {error}",
+        f"does the program ask for more GPUs than `roles.{{role}}.gpus`? {_CUDA_HINT}",
+        near=r"^tensorflow\.\S*InternalError",
+    ),
+    Pattern(
         "gpu-missing",
         r"no CUDA-capable device|Found no NVIDIA driver|No CUDA GPUs are available|requires at least one CUDA device|Torch not compiled with CUDA enabled"  # noqa: E501
         r"|only supported with GPUs, no GPUs found|CUDA_ERROR_NO_DEVICE|Could not satisfy (?:explicit )?device specification[^\n]*GPU"  # noqa: E501
-        r"|device_type:GPU[^\n]*unknown device|unknown device[^\n]*GPU|libcuda\.so[^\n]*cannot open shared object|Unknown backend:? '?(?:gpu|cuda)",  # noqa: E501
+        r"|device_type:GPU[^\n]*unknown device|unknown device[^\n]*GPU|libcuda\.so[^\n]*cannot open shared object|Unknown backend:? '?(?:gpu|cuda)"  # noqa: E501
+        r"|No OpKernel was registered to support Op 'Cudnn\w+'",
         "{task} wanted a GPU and saw none",
         f"ask for GPUs by `roles.{{role}}.gpus`; {_CUDA_HINT}",
     ),
@@ -496,8 +523,9 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "module-missing",
-        r"No module named (?:'(?P<module>[\w.]+)'|(?P<name>[\w.]+)$)",
-        "{task} could not import the module {module}{name}",
+        r"No module named (?:'(?P<module>[\w.]+)'|(?P<name>[\w.]+)$)"
+        r"|The '(?P<dist>[\w.-]+)[^'\n]*' distribution was not found|No package metadata was found for (?P<package>[\w.-]+)",  # noqa: E501
+        "{task} could not import the module {module}{name}{dist}{package}",
         "install it in the image, or list it in a file for `python.requirements`; ship it under "
         "`files` if it is your own",
     ),
@@ -518,7 +546,7 @@ PROGRAM: tuple[Pattern, ...] = (
     Pattern(
         "versions-differ",
         r"undefined symbol: (?P<symbol>\w+)|symbol (?P<linked>\w+),? version \S+ not defined|UnsupportedClassVersionError|NoSuchMethodError|version `(?P<libc>GLIBC\w*_[\d.]+)' not found|numpy\.\w+ size changed|compiled (?:against|using) \S*(?:ABI|API|NumPy)"  # noqa: E501
-        r"|numpy\.core\.(?:multiarray|umath) failed to import|Descriptors cannot (?:not )?be created directly|_ARRAY_API not found|VersionConflict|[\w-]{1,100}[<>=!~]=?[\d.]+[^\n]{0,200}but found",  # noqa: E501
+        r"|numpy\.core\.(?:_?multiarray\w*|umath) failed to import|RuntimeError: Numpy is not available|Descriptors cannot (?:not )?be created directly|_ARRAY_API not found|VersionConflict|[\w-]{1,100}[<>=!~]=?[\d.]+[^\n]{0,200}but found",  # noqa: E501
         "{task} has libraries whose versions do not fit one another {symbol}{linked}{libc}",
         "install them together, with the versions that they ask of one another (pip check)",
     ),
@@ -647,7 +675,7 @@ LINES: tuple[Pattern, ...] = (
     ),
     Pattern(
         "command-not-found",
-        r"(?:line \d+: |^)(?:\S*/)?(?P<command>[^\s:/]+): (?:command not found|not found|No such file or directory)$"  # noqa: E501
+        r"(?:line \d+: |^(?:\S*sh: )?)(?:\S*/)?(?P<command>[^\s:/]+): (?:command not found|not found|No such file or directory)$"  # noqa: E501
         r"|^env: [‘']?(?P<env>[\w.-]+)[’']?: No such file or directory",  # noqa: RUF001
         "{task} did not find the command {command}{env}",
         "is it in the image, and on its PATH? python is often called python3",
@@ -690,6 +718,20 @@ LINES: tuple[Pattern, ...] = (
         "containers run as the user that YARN chooses on its nodes: that one needs the right",
     ),
     Pattern(
+        "hdfs-path-missing",  # of Hadoop's FsShell
+        r"^\w+: `(?P<path>[^'\n]{1,300})': No such file or directory",
+        "{task} did not find {path} on HDFS",
+        "does it exist, for the user that the job runs as? a path without / is below that user's "
+        "home, /user/NAME; hdfs dfs -ls shows it",
+    ),
+    Pattern(
+        "kerberos-login",
+        r"^kinit: (?P<words>[^\n]*)",
+        "{task} could not log in to Kerberos: {words}",
+        "is the keytab the principal's latest (kvno)? `kerberos` of the job spec logs in without "
+        "kinit",
+    ),
+    Pattern(
         "file-missing",
         r"^\S+: (?:line \d+: )?(?:(?:cannot|can't) [\w ]+ |cd: )?[‘'\"]?(?=[\w*-]*[./])(?P<path>[\w./*-]+)[’'\"]?: (?:Cannot open: )?No such file or directory",  # noqa: E501, RUF001
         "{task} did not find {path}",
@@ -701,6 +743,30 @@ LINES: tuple[Pattern, ...] = (
         "pip in {task} did not reach the index of packages",
         "`python.requirements` sends packages along with the job",
         near=r"No matching distribution found",
+    ),
+    Pattern(
+        "module-missing",
+        r"satisfies the requirement (?P<module>[^\s(]{1,200}) [^\n]*\(from versions: (?!none)",
+        "pip in {task}: No matching distribution found for {module}, for the Python of its image",
+        "the line above has the versions that there are; an older one needs an older Python",
+        near=r"No matching distribution found",
+    ),
+    Pattern(
+        "command-not-found",  # mpirun quotes what the shell of the other host said
+        r"^(?:\S*sh: )?(?:line \d+: )?(?:\S*/)?(?P<command>orted|prted|ssh|rsh): (?:command not found|not found|No such file or directory)$"  # noqa: E501
+        r"|agent not found|no (?:suitable )?(?P<agent>ssh/rsh) (?:agents? )?(?:was |were )?found",
+        "mpirun in {task} did not find {command}{agent}, by which it starts processes on other hosts",  # noqa: E501
+        "YARN has started a task on each host already: leave mpirun out, with `strategy: custom` "
+        "and `variables: horovod`; see: submit_tf_job help frameworks",
+        near=r"unable to reliably start one or more daemons",
+    ),
+    Pattern(
+        "host-unreachable",  # the same of ssh
+        r"^ssh: (?:Could not resolve hostname|connect to host) (?P<host>[\w.-]+)",
+        "{task} could not reach {host} by ssh, with which mpirun starts processes",
+        "YARN has started a task on each host already: leave mpirun out, with `strategy: custom` "
+        "and `variables: horovod`; see: submit_tf_job help frameworks",
+        near=r"unable to reliably start one or more daemons",
     ),
     Pattern(
         "host-unreachable",
@@ -721,6 +787,29 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"device-side assert|illegal memory access|unspecified launch failure"),
         "CUDA_LAUNCH_BLOCKING=1 in `env` shows the operation that failed; mostly a label or an index is "  # noqa: E501
         "out of range",
+    ),
+    (
+        re.compile(r"getpwuid\(\): uid not found"),
+        "the image has no name for the user that the task runs as: `docker: {accounts: true}` mounts "  # noqa: E501
+        "the node's names",
+    ),
+    (
+        re.compile(r"UnpicklingError: invalid load key, '[v<]'"),
+        "it is a text, and no checkpoint: `git lfs pull` brings the file for a pointer of Git LFS; a "  # noqa: E501
+        "page of a server begins with <",
+    ),
+    (
+        re.compile(r"\[Errno 99\]|Cannot bind to \d|errno: 99"),
+        "the address is not one of this task's container: listen at 0.0.0.0",
+    ),
+    (
+        re.compile(r"no locator available for file"),
+        "NUMBA_CACHE_DIR=/tmp in `env`: the packages of the image cannot be written",
+    ),
+    (
+        re.compile(r"not been properly configured to use 'conda activate'"),
+        "`conda run -n NAME python …` needs no activation; or source etc/profile.d/conda.sh of conda "  # noqa: E501
+        "before it",
     ),
     (
         re.compile(r"'ascii' codec can't"),

@@ -90,7 +90,8 @@ def job_of_program(asked: RunOptions, base: Path, overrides: Sequence[str] = ())
         UsageError: An option or the program is missing or wrong.
         JobSpecError: An override is wrong.
     """
-    program = find_program(asked.command, base, _real_paths(asked.files, base))
+    env = dict(map(_parse_variable, asked.env))
+    program = find_program(asked.command, base, _real_paths(asked.files, base), env)
     notes = Diagnostics("run")
     tree = apply(
         from_python(_spec_of_program(asked, program, base, overrides), Location("run")),
@@ -312,7 +313,12 @@ def by_option(error: JobSpecError, asked: RunOptions) -> JobSpecError:
     written no file.
     """
     uris = "|".join(_parse_input(text)[0] for text in asked.data_uris)
-    known = ((rf"inputs\.({uris})(\..*)?", "--data-uri"), *_OPTIONS)
+    given = "|".join(re.escape(text.partition("=")[0]) for text in asked.env)
+    known = (
+        (rf"inputs\.({uris})(\..*)?", "--data-uri"),
+        (rf"(?:roles\.\w+\.)?env\.(?!(?:{given})$).*", "the command line"),
+        *_OPTIONS,
+    )
     problems: dict[tuple[str, str], Problem] = {}
     for problem in error.problems:
         options = (name for path, name in known if re.fullmatch(path, problem.path))

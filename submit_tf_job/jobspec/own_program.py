@@ -11,7 +11,7 @@ import posixpath
 import re
 import shlex
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import FrozenImporter
 from pathlib import Path
@@ -24,6 +24,8 @@ from submit_tf_job.jobspec.shell_text import Shell, is_assignment
 
 SMALL = 1_000_000  # bytes of a file that is sent because the command line names it
 _PROGRAMS = (".py", ".sh")
+_LANGUAGES = {".py": "python", ".sh": "shell"}
+_BEGIN = 4096  # bytes of a script that show its first line and its line ends
 _OF_THE_IMAGE = "a program of the image has an absolute path, such as /opt/train.py"
 _PYTHON = re.compile(r"(.*/)?(python|pypy)[\d.]*")
 _SHELL = re.compile(r"(.*/)?(ba|da|z|k)?sh")
@@ -50,6 +52,22 @@ _OF_A_MEETING = re.compile(
     r"--(nnodes=1|(master_addr|node_rank|rdzv_endpoint|machine_rank|main_process_ip"
     r"|master_port|main_process_port)=[^$]+)"
 )
+# Options of programs that say which of the tasks this one is, or where they are. LoRA has a rank,
+# too, which is never 0.
+_OF_ONE_TASK = re.compile(
+    r"--(?P<index>task_(?:index|id)|(?:node|machine|worker|process)_(?:rank|id)|process_index)=\d+"
+    r"|--(?P<rank>(?:global_)?rank)=0"
+    r"|--(?P<hosts>(?:worker|ps|chief)_hosts)=[^$]+"
+    r"|--(?P<address>\w*(?:init|dist|master)\w*)=tcp://[^$]+"
+)
+_INSTEAD = {
+    "index": "leave it out where TF_CONFIG says it; or write $TFJOB_INDEX in the text of a shell",
+    "rank": "leave it out where the program reads RANK (--strategy torch); or write $TFJOB_RANK in "
+    "the text of a shell",
+    "hosts": "the job's tasks are on others: leave it out where TF_CONFIG names them; or write "
+    "$TFJOB_HOSTS_WORKER in the text of a shell",
+    "address": "the task of rank 0 is elsewhere: env:// takes it from the job (--strategy torch)",
+}
 # Launchers that start a set of processes by themselves, each task its own, and what to write in
 # their place (torchrun reads from its variables where all tasks meet, and is no such launcher).
 _OWN_SETS = tuple(
@@ -141,7 +159,12 @@ class Program:
         return any(real == place or real.startswith(f"{place}/") for place in places)
 
 
-def find_program(command: Sequence[str], base: Path, given: Collection[str] = ()) -> Program:
+def find_program(
+    command: Sequence[str],
+    base: Path,
+    given: Collection[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Program:
     """Return the program of this host that a command line starts, and the files that it needs.
 
     The program is looked for behind Python's options, launchers (torchrun, accelerate, coverage,
@@ -154,6 +177,7 @@ def find_program(command: Sequence[str], base: Path, given: Collection[str] = ()
         command: The words of the command line.
         base: The working directory.
         given: The real paths of files that are sent in any case.
+        env: The variables that the job sets.
 
     Raises:
         UsageError: The program does not exist, or cannot run.
@@ -175,7 +199,7 @@ def find_program(command: Sequence[str], base: Path, given: Collection[str] = ()
         text = shlex.join(words)
         words = [text]
     found = Program(words)
-    search = _Search(found, base, given)
+    search = _Search(found, base, given, env or {})
     if words == [text]:
         found.command = text
         search.add_text(text)
@@ -202,6 +226,7 @@ class _Search:
     found: Program
     base: Path
     given: Collection[str]
+    env: Mapping[str, str]
     absent: str = ""
     _in_text: bool = False
     _shell: Shell = field(init=False)
@@ -335,7 +360,7 @@ class _Search:
                 return
             index += 1
         if index < len(words) and words[index] != "-":
-            self._add_script(words, index, words[index])
+            self._add_script(words, index, words[index], "python")
         elif not self._in_text and not _SHOWS.intersection(words):
             raise UsageError(
                 f"{words[0]} has no program, and a task has no input to read one from",
@@ -347,7 +372,7 @@ class _Search:
             word = words[at]
             if not word.startswith(("-", "+")):
                 if words[at - 1] not in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file"):
-                    self._add_script(words, at, word)
+                    self._add_script(words, at, word, "shell")
                     return
             elif not word.startswith("--") and "c" in word:
                 self.add_text(" ".join(words[at + 1 : at + 2]))
@@ -356,6 +381,7 @@ class _Search:
     def _add_of_launcher(self, words: list[str], index: int) -> None:
         """Add the program behind a launcher: a module after `-m`, another command, or a script."""
         self._note_launcher(words, index)
+        self._note_make(words[index])
         is_module, rest = False, range(index + 1, len(words))
         for at in rest:
             word = words[at]
@@ -404,6 +430,29 @@ class _Search:
         if own and not any(map(_OF_A_TASK.search, words)):
             self.found.own_set = name, own
 
+    def _note_make(self, word: str) -> None:
+        """Note that `make` follows a file of this directory, which is not sent."""
+        names = ("GNUmakefile", "makefile", "Makefile")
+        file = next((name for name in names if is_file(self._shell.path_of(name))), "")
+        real = os.path.realpath(self._shell.path_of(file))
+        if posixpath.basename(word) == "make" and file and not self.found.covers(real, self.given):
+            self.found.notes.append(
+                f"make follows {file}, which is not read, nor sent: write the command of its rule "
+                f"in its place; or send it and the program by --file"
+            )
+
+    def _note_place(self, words: Sequence[str]) -> None:
+        """Note options of a program that tell every task the same place among the tasks."""
+        for at, word in enumerate(words):
+            name, equals, value = word.partition("=")
+            value = value if equals else "".join(words[at + 1 : at + 2])
+            option = f"--{name[2:].replace('-', '_')}={value}"
+            found = _OF_ONE_TASK.fullmatch(option) if name.startswith("--") else None
+            if found and found.lastgroup:
+                self.found.own_meeting.append(
+                    f"{name} is the same in each task: {_INSTEAD[found.lastgroup]}"
+                )
+
     def note_own_meeting(self, place: str, name: str, value: str) -> None:
         """Note a variable that the job sets for its tasks (`_OF_THE_JOB`), if it gets a value that
         does not contain the job's value.
@@ -439,8 +488,8 @@ class _Search:
 
     def _python_path(self) -> list[str]:
         """Return the directories of this host that the command line adds to Python's path."""
-        given = (values.get("PYTHONPATH", "") for values in (self._shell.variables, self.found.env))
-        places = ":".join(given).split(":")
+        set_in = (self._shell.variables, self.found.env, self.env)
+        places = ":".join(values.get("PYTHONPATH", "") for values in set_in).split(":")
         inside = (self._shell.name_of(place) for place in places if place)
         return [place for place in inside if not re.match(r"/|\.\.|.*\$", place)]
 
@@ -460,6 +509,7 @@ class _Search:
             self._add_of_launcher(words, index)
             return
         self.found.name = self.found.name or rest.rpartition(".")[2] or top
+        self._note_place(words[index + 1 :])
         root = module.parent
         inner = root.joinpath(*name.split("."))
         main = inner / "__main__.py" if is_directory(inner) else inner.with_suffix(".py")
@@ -479,15 +529,24 @@ class _Search:
         """
         return "" if directory == self.base else f"{directory.relative_to(self.base).as_posix()}/"
 
-    def _add_script(self, words: list[str], index: int, word: str) -> None:
-        """Add a script. A script outside of the working directory is run by its file name alone."""
+    def _add_script(self, words: list[str], index: int, word: str, language: str = "") -> None:
+        """Add a script. A script outside of the working directory is run by its file name alone.
+
+        Args:
+            words: The words of the command.
+            index: Where the script is in them.
+            word: The script, as it is written.
+            language: `python` or `shell`, if the command says by what the script is read.
+        """
         path = self._shell.path_of(word)
+        if is_directory(path) and not word.startswith("/"):
+            self._add_directory(path, words, index)
+            return
         if not is_file(path):
             if word.startswith(("/", "$", "~")):
                 self._add_of_launcher(words, index)
                 return
-            where = "a directory; say -m" if is_directory(path) else f"not in {self.base}"
-            raise UsageError(f"{clip(word)} is {where}", hint=_OF_THE_IMAGE)
+            raise UsageError(f"{clip(word)} is not in {self.base}", hint=_OF_THE_IMAGE)
         if not self._is_own_file(word):  # such as `python $(which torchrun) train.py`
             self._add_of_launcher(words, index)
             return
@@ -503,10 +562,33 @@ class _Search:
             inside = path.name
             words[index] = f"./{inside}" if index == 0 else inside
         self.found.name = self.found.name or path.stem
+        self._note_place(words[index + 1 :])
         is_new = path not in self.found.files
-        self._add_program(path, path.parent, inside[: -len(path.name)], path)
-        if is_new and (path.suffix == ".sh" or (index and _SHELL.fullmatch(words[index - 1]))):
+        begin = _begin_of(path)
+        language = language or _language_of(path, begin)
+        if b"\r\n" in begin and (language == "shell" or (index == 0 and begin.startswith(b"#!"))):
+            shown = os.path.relpath(path, self.base)
+            self.found.notes.append(
+                f"{shown} has line ends of Windows, with which it does not start: "
+                f"sed -i 's/\\r$//' {shown}"
+            )
+        main = path if language == "python" and b"\0" not in begin else None  # no zipapp
+        self._add_program(path, path.parent, inside[: -len(path.name)], main)
+        if is_new and language == "shell":
             self.add_text(path.read_text("utf-8", "replace"), word)
+
+    def _add_directory(self, path: Path, words: list[str], index: int) -> None:
+        """Add a directory that Python runs by its `__main__.py`."""
+        main = path / "__main__.py"
+        inside = self._shell.name_of(words[index])
+        if not is_file(main) or inside.startswith((".", "/")):
+            hint = "write -- python -m NAME, or a program in it"
+            raise UsageError(f"{clip(words[index])} is a directory", hint=hint)
+        self.found.name = self.found.name or path.name
+        self._note_place(words[index + 1 :])
+        self.found.files[path] = inside
+        for source in sorted(filter(is_file, path.rglob("*.py"))):
+            self._imports_of(source, is_needed=source == main)
 
     def _refuse_bad_start(self, word: str, path: Path) -> None:
         """Refuse a file that the operating system of a container would not start."""
@@ -534,12 +616,34 @@ class _Search:
                 self._note_hidden(path)
             inside = (file for file in path.rglob("*.py") if is_file(file))
             for source in sorted(inside) if is_directory(path) else [path]:
-                if source.suffix == ".py":
+                if source.suffix == ".py" or source == main:
                     is_needed = source in (path, main)
                     tops = self._imports_of(source, is_needed=is_needed)
                     for top in tops:
-                        modules = ((_module_path(root, top), prefix) for root, prefix in roots)
+                        modules = [(_module_path(root, top), prefix) for root, prefix in roots]
                         queue += ((module, its) for module, its in modules if module)
+                        if not any(module for module, _ in modules):
+                            self._note_elsewhere(source, top, [root for root, _ in roots])
+
+    def _note_elsewhere(self, source: Path, top: str, roots: Sequence[Path]) -> None:
+        """Note a module of this directory, or of `src` in it, that a source imports and that Python
+        does not find from where the program lies.
+        """
+        for place in (".", "src"):
+            root = self.base / place
+            module = (
+                None if root in roots or top in sys.stdlib_module_names else _module_path(root, top)
+            )
+            if module is None or not (is_file(module) or is_file(module / "__init__.py")):
+                continue
+            where = "this directory" if place == "." else place
+            note = (
+                f"{os.path.relpath(source, self.base)} imports {top}, which is in {where}, where "
+                f"Python does not look for it: PYTHONPATH={place} before the command sends it, if "
+                f"the image does not have it"
+            )
+            if not any(f" imports {top}, " in told for told in self.found.notes):
+                self.found.notes.append(note)
 
     def _imports_of(self, source: Path, *, is_needed: bool) -> list[str]:
         """Return the names that a source imports; refuse a source that Python cannot parse."""
@@ -573,6 +677,26 @@ class _Search:
                 f"{path.name} hides Python's own module {name}, for installed packages, too; "
                 f"rename it"
             )
+
+
+def _begin_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_BEGIN)
+
+
+def _language_of(path: Path, begin: bytes) -> str:
+    """Return `python` or `shell` for a script, by its ending or its first line; "" for any other
+    file.
+    """
+    if path.suffix in _LANGUAGES:
+        return _LANGUAGES[path.suffix]
+    first = begin.partition(b"\n")[0].decode("latin-1")
+    found = re.match(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:\S*/)?(?P<name>\w+)", first)
+    if found is None:
+        return ""
+    if _PYTHON.match(found["name"]):
+        return "python"
+    return "shell" if _SHELL.fullmatch(found["name"]) else ""
 
 
 def _code_of_notebook(path: Path) -> str:

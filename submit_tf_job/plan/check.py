@@ -153,7 +153,7 @@ def _env_problems(job: Job, role: Role) -> Iterator[Problem]:
             yield job.problem(
                 path,
                 f"{name} is set by YARN or by this tool, and a value from here would be "
-                f"lost or break the task",
+                f"lost or break the task; leave it out",
             )
         if size > MAX_ENV_ENTRY:
             yield job.problem(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import zipapp
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,17 @@ OWN_SETS = [
     ("srun -n 2 python", "srun", "leave it out"),
 ]  # fmt: skip
 DEEP = ["src/beside.py", "src/deep.py"]
+GO = ["tools/beside_go.py", "tools/go"]
+# options of a program that name one task of several, or where one is
+ONE_TASK = [
+    ("python train.py --task_index=0 --job_name worker", ["--task_index"]),
+    ("python train.py --worker_hosts=a:1,b:2 --task-index 1", ["--worker_hosts", "--task-index"]),
+    ("python train.py --rank 0 --init_method tcp://10.0.0.1:2345", ["--rank", "--init_method"]),
+    ("torchrun train.py --dist-url=tcp://localhost:1", ["--dist-url"]),
+    ("python -m layers.dense --node_rank 1", ["--node_rank"]),
+    ("python train.py --rank 8", []),  # of LoRA
+    ("bash -c 'python train.py --rank $TFJOB_RANK --dist-url tcp://$MASTER_ADDR:1'", []),
+]
 
 
 @pytest.fixture
@@ -75,12 +87,22 @@ def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "queue/one.py": "",
         "alone.py": "import os\nos.environ['TF_CONFIG'] = '{}'\n",
         "alone2.py": "import os\nos.environ.update({'A': '1', 'RANK': '0'})\nos.putenv('MASTER_ADDR', 'localhost')\n",
+        "tools/go": "#!/usr/bin/env python3\nimport beside_go\n",
+        "tools/beside_go.py": "",
+        "tools/main.py": "import helper, numpy\n",
+        "tools/start": "#!/bin/bash\npython tools/go\n",
+        "app/__main__.py": "from . import x\n",
+        "app/x.py": "",
+        "crlf.sh": "#!/bin/bash\r\npython helper.py\r\n",
+        "crlf.py": "#!/usr/bin/env python3\r\nimport helper\r\n",
         "asks.py": "import os\nif 'RANK' not in os.environ:\n    os.environ['RANK'] = '0'\n",
     }
     for name, text in files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text(text)
-    (home / "run.sh").chmod(0o755)
+        (home / name).write_text(text, newline="")
+    for name in ("run.sh", "tools/go", "tools/start", "crlf.py"):
+        (home / name).chmod(0o755)
+    zipapp.create_archive(home / "app", home / "app.pyz")
     monkeypatch.chdir(home)
     return home
 
@@ -174,6 +196,12 @@ def test_run_sends_the_program_and_what_it_imports(
         ("bash jobs/beside.sh", ["jobs/beside.sh", *DEEP]),
         ("bash -e jobs/above.sh", ["jobs/above.sh", *DEEP]),
         ("papermill cells.ipynb out.ipynb", ["cells.ipynb", "helper.py", "plugins"]),
+        ("python tools/go", GO),
+        ("./tools/go --n 3", GO),
+        ("./tools/start", [*GO, "tools/start"]),
+        ("python app --n 3", ["app"]),
+        ("python app.pyz", ["app.pyz"]),
+        ("env PYTHONPATH=. python tools/main.py", ["helper.py", "plugins", "tools/main.py"]),
         ("sh -x run.sh", [*MODULE, "run.sh", "train.py"]),
         ("python -c 'import helper; helper.go()'", ["helper.py", "plugins"]),
         ("python train.py --conf=conf.yaml --j conf/a.json", ["conf.yaml", "conf/a.json", *TRAIN]),
@@ -247,6 +275,11 @@ def _own_set(launcher: str, advice: str, tasks: int = 3) -> str:
         *((f"--workers 2 -- {line} train.py", []) for line in ("torchrun --nnodes 2 --rdzv_id=3", "python -m torch.distributed.run --nnodes=1:2")),
         ("--workers 2 -- python asks.py", []),
         ("--workers 2 -- nohup torchrun train.py", []),
+        ("python tools/main.py", ["tools/main.py imports helper, which is in this directory, where Python does not look for it: PYTHONPATH=. before the command sends it, if the image does not have it"]),
+        ("--env PYTHONPATH=src -- python -m deep", []),
+        *((f"{line}", ["crlf.sh has line ends of Windows, with which it does not start: sed -i 's/\\r$//' crlf.sh"]) for line in ("bash crlf.sh", "sh -e crlf.sh")),
+        ("./crlf.py", ["crlf.py has line ends of Windows, with which it does not start: sed -i 's/\\r$//' crlf.py"]),
+        ("python crlf.py", []),
         ("-- docker run --gpus all image python train.py", ["docker starts a container of its own, which a task mostly may not: its image belongs to --image, and its program behind --"]),
         ("sbatch jobs/sets.sh", ["sbatch hands a script to another scheduler: run the script itself, as -- bash FILE"]),
         ("sudo python train.py", ["sudo is not in most images, and asks for a password: leave it out"]),
@@ -265,6 +298,33 @@ def test_run_notes_what_may_go_wrong_also_where_it_only_prints(
     done = cli("run", *GIVEN, "--print", *given)
     told = [line.replace(str(project), "~") for line in done.err.splitlines()]
     assert (done.status, told) == (0, [f"note: {note}" for note in notes])
+
+
+@pytest.mark.parametrize(("line", "told"), ONE_TASK)
+def test_run_notes_options_that_make_each_task_the_same_one(
+    cli: Cli, project: Path, line: str, told: list[str]
+) -> None:
+    for count, expected in (("2", told), ("1", [])):
+        words = ("run", *GIVEN, "--print", "--workers", count, "--", *shlex.split(line))
+        done = cli(*words)
+        notes = [note for note in done.err.splitlines() if " is the same in each task: " in note]
+        assert (done.status, [note.split()[1] for note in notes]) == (0, expected), done.err
+
+
+def test_run_says_where_a_variable_of_the_job_was_set(cli: Cli, project: Path) -> None:
+    before = cli("run", *GIVEN, "--print", "--", "TF_CONFIG={}", "python", "train.py")
+    option = cli("run", *GIVEN, "--print", "--env", "TF_CONFIG={}", "--", "python", "train.py")
+    assert (before.status, option.status) == (2, 2)
+    assert before.err.startswith("the command line: TF_CONFIG is set by"), before.err
+    assert option.err.startswith("--env: TF_CONFIG is set by"), option.err
+
+
+def test_run_notes_what_make_follows(cli: Cli, project: Path) -> None:
+    (project / "Makefile").write_text("train:\n\tpython train.py\n")
+    done = cli("run", *GIVEN, "--print", "--", "make", "train")
+    assert (done.status, "note: make follows Makefile, which is not" in done.err) == (0, True)
+    sent = cli("run", *GIVEN, "--print", "--file", "Makefile", "--", "make", "train")
+    assert (sent.status, "make follows" in sent.err) == (0, False), sent.err
 
 
 def test_run_takes_the_place_of_each_task_for_launchers_of_a_text(cli: Cli, project: Path) -> None:
@@ -455,7 +515,7 @@ def test_run_takes_image_and_memory_of_the_settings(cli: Cli, project: Path, hom
         ("--image a --memory 1Gi --save conf.yaml python train.py", "error: --save: conf.yaml exists, and holds something else"),
         ("--image a --memory 1Gi --save . python train.py", "error: --save: . is a directory"),
         ("--image a --memory 1Gi python3 -u train 3", "error: 'train' is not in "),
-        ("--image a --memory 1Gi python layers", "error: 'layers' is a directory; say -m"),
+        ("--image a --memory 1Gi python layers", "error: 'layers' is a directory\n  hint: write -- python -m NAME"),
         ("--image a --memory 1Gi python -m keys", "error: keys/prod/.env looks like a secret, and would be sent along"),
         ("--image a --memory 1Gi --save k.yaml --env API_KEY=Zx81kd93 python train.py", "--env: the value of API_KEY looks like a secret"),
         ("--image a --memory 1Gi --data ./conf.yaml python train.py", "error: --data './conf.yaml' is on this machine, and not on the cluster\n  hint: --file ./conf.yaml sends it along; larger data: submit_tf_job put ./conf.yaml hdfs:///data/, then --data hdfs:///data/conf.yaml"),
