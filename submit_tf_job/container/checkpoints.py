@@ -1,4 +1,4 @@
-"""Look for the newest checkpoint of a job (key `checkpoints`); this runs in the deciding task."""
+"""Find the newest checkpoint of a job (key `checkpoints`); this runs in the deciding task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODULE = "submit_tf_job.container.data.newest_checkpoint"
 
 
 class Watch:
-    """Looks for the newest checkpoint at intervals while the commands of one generation run."""
+    """Searches for the newest checkpoint at intervals while the commands of one generation run."""
 
     def __init__(
         self,
@@ -31,8 +31,8 @@ class Watch:
         loop: Loop,
         tell: Callable[[dict[str, Any]], None],
     ) -> None:
-        """Call `tell` in the event loop with the result of each look; `env` is the environment of
-        the program.
+        """Keep the arguments. `tell` is called in the event loop with the result of each search;
+        `env` is the environment of the program.
         """
         self.job, self.env, self.loop, self.tell = job, env, loop, tell
         self.generation, self.info = job.generation, job.info
@@ -41,7 +41,7 @@ class Watch:
         return self.loop.exit is not None or self.job.generation != self.generation
 
     def run(self) -> None:
-        """Look at intervals until the generation is over. This method blocks: run it in a
+        """Search at intervals until the generation is over. This method blocks: run it in a
         thread.
         """
         while not self._is_over():
@@ -55,7 +55,7 @@ class Watch:
 
 
 def found(job: StateMachine, now: float, what: dict[str, Any]) -> None:
-    """Store the result of a look in the job; after a restart also report whether there is a
+    """Store the result of a search in the job; after a restart also report whether there is a
     checkpoint.
     """
     if "why" in what:

@@ -229,7 +229,7 @@ class TaskCommand:
         )
 
     def watch(self, now: float) -> None:
-        """Look for new output, and for the end of the command and of its process group."""
+        """Check for new output, and for the end of the command and of its process group."""
         self.stamps.look(now)
         if self.child and not self.child.over:
             self.usage.look(now)
@@ -332,7 +332,9 @@ class TaskCommand:
         self.forget()
 
     def forget(self) -> None:
-        """Forget a command that has ended."""
+        """Release the child process of a command that has ended or must be killed, so that another
+        command can be started.
+        """
         if self.child:
             self.child.close()
         self.child = self.signals.forward = None
@@ -353,7 +355,7 @@ class TaskCommand:
             self._be_ready_again()
 
     def _be_ready_again(self) -> None:
-        """Forget the ended command, and reserve the task's ports again."""
+        """Release the ended command's child process, and reserve the task's ports again."""
         self.renewing = self.preparing = False
         self.generation = self.next_generation
         if not self.problem:  # else another container prepares the task anew

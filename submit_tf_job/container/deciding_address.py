@@ -14,8 +14,8 @@ class PlaceWatch:
     """Checks at intervals whether YARN has started the deciding task in another place."""
 
     def __init__(self, resolver: Resolver, every_s: float, seen: bool) -> None:
-        """Check once every `every_s` seconds; `seen` says whether `resolver` has found the right
-        address at least once.
+        """Keep the arguments. A check is due every `every_s` seconds; `seen` tells whether
+        `resolver` has found the right address at least once.
 
         Until then, a different address proves nothing: it may belong to a former container, or to
         another network.
@@ -25,7 +25,7 @@ class PlaceWatch:
         self.moves = 0  # how often in turn it had another address
 
     def look(self, now: float, home: Callable[[], str], moved: Callable[[str], None]) -> None:
-        """Check, if a check is due and no look-up is in progress.
+        """Look up the deciding task's address, if a check is due and no look-up is in progress.
 
         Args:
             home: Returns the present address of the deciding task, "" if it is not known.

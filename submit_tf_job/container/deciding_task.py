@@ -286,7 +286,9 @@ class DecidingTask:
 
     # --- what the loop calls ----------------------------------------------------------------------
     def tick(self, now: float) -> bool:
-        """Do what is due; leave if YARN has started this task again in a later container."""
+        """Do the periodic work that is due; leave if YARN has started this task again in a later
+        container. Return whether the next call is due in less than a second.
+        """
         job = self.job
         self.peers.waited()
         if job.retries:
@@ -400,7 +402,9 @@ class DecidingTask:
             self.command.fail(problem)
 
     def _start_commands(self) -> None:
-        """Tell every task to start its command, and start this task's own command."""
+        """Tell the tasks to start their commands, and start this task's own command; the roles in
+        `job.held` must wait for other roles.
+        """
         job = self.job
         self.info.leave_out(job.left_out())
         job.me.port = self.command.port or job.me.port
@@ -425,7 +429,9 @@ class DecidingTask:
         threading.Thread(target=watching.run, name="checkpoints", daemon=True).start()
 
     def _release_roles(self, roles: Collection[str]) -> None:
-        """Tell the tasks of some roles to start their commands."""
+        """Tell the tasks of some roles to start their commands; start this task's own command, if
+        its role is among them.
+        """
         for peer, m in self.peers.tasks():
             if m.role in roles and m.state != states.LEFT_OUT:
                 peer.send_packed(self.go)

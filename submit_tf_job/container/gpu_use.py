@@ -79,7 +79,7 @@ class GpuWatch:
         self.began, self.gpus = now, {}
 
     def look(self, now: float) -> None:
-        """Take the samples that have arrived."""
+        """Store the samples that have arrived since the last call."""
 
     def close(self) -> None:
         """End the tool that samples, if one runs."""

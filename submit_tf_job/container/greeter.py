@@ -1,5 +1,5 @@
-"""Answer the tasks that call while the deciding task still prepares itself, which may take a long
-time.
+"""Answer the tasks that connect while the deciding task still prepares itself, which may take a
+long time.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ ACCEPTED = 1024  # connections in one turn
 
 
 class Greeter:
-    """A thread that accepts connections, and tells on each connection that the deciding task still
-    prepares.
+    """A thread that accepts connections, and sends on each a message that the deciding task still
+    prepares itself.
 
-    Without such an answer, the tasks that call would take the deciding task for another program
+    Without such an answer, the tasks that connect would take the deciding task for another program
     that uses one of the job's ports. The event loop begins after the preparations; it takes over
     the connections, and the messages that have arrived on them.
     """
@@ -34,7 +34,9 @@ class Greeter:
         self.thread.start()
 
     def finish(self) -> list[tuple[socket.socket, str]]:
-        """End the thread; return the connections with their origins."""
+        """End the thread; return the accepted connections, each with the IP address of its other
+        end.
+        """
         self.end.close()
         self.thread.join()
         self.over.close()

@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_args: object) -> None:
-        """Log nothing: Gloo asks every 10 ms."""
+        """Log nothing, because Gloo sends a request every 10 ms."""
 
 
 def serve(info: Info) -> Callable[[], None] | None:

@@ -139,7 +139,7 @@ class Writer:
     """Writes the report at most once a second, and at once when the job's state changes."""
 
     def __init__(self, job: StateMachine) -> None:
-        """Write into the log directory, if it can be written."""
+        """Prepare to write into the log directory; without a log directory no report is written."""
         folder = job.info.log_dir
         self.job, self.path = job, folder and os.path.join(folder, contract.REPORT_FILE)
         self.usage = UsageWriter(job, folder and os.path.join(folder, contract.USAGE_FILE))

@@ -245,6 +245,6 @@ def gss_login() -> str:
 
 
 def main() -> int:
-    """Print the result of the login."""
+    """Log in, print the result, and return the exit status."""
     print(gss_login(), flush=True)
     return 0

@@ -45,7 +45,8 @@ class Loop:
         """Run until the end; return the exit status.
 
         Args:
-            tick: Does what is due; returns True while the next step is less than a second away.
+            tick: Does the periodic work that is due; returns whether the next call is due in less
+                than a second.
             stopped: Handles the first signal that ends this task.
         """
         stop = 0

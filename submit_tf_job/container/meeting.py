@@ -50,7 +50,7 @@ def has_met(own: int, others: Collection[int], tables: Sequence[str] = TABLES) -
 
 
 class Meeting:
-    """Looks for connections between one command and other tasks."""
+    """Checks at intervals whether one command listens for other tasks, or is connected to one."""
 
     def __init__(self, info: Info, now: float) -> None:
         task = info.task
@@ -68,7 +68,7 @@ class Meeting:
         self.looks, self.met = 0, False
 
     def look(self, now: float) -> None:
-        """Look, if it is time."""
+        """Check the kernel's tables, if a check is due."""
         if not self.expected or self.met or now < self.next_look:
             return
         began = time.process_time()
@@ -78,6 +78,8 @@ class Meeting:
         self.met = bool(found)
 
     def result(self, now: float) -> bool | None:
-        """Return whether the command met another task; None if it is not known."""
+        """Return whether a check has found the command listening for other tasks, or connected to
+        one; None if there were too few checks to tell.
+        """
         sure = self.looks >= LOOKS and now - self.started >= self.long_enough_s
         return self.met or (False if sure else None)

@@ -60,7 +60,7 @@ class OtherTask:
         """Do nothing: no task connects to this one."""
 
     def prepared(self) -> None:
-        """Do nothing: nobody has called."""
+        """Do nothing: no task connects to this one."""
 
     def outcome(self) -> tuple[dict[str, Any], None, bytes]:
         """Return nothing for the outcome line, the report and the usage: only the deciding task
@@ -186,7 +186,9 @@ class OtherTask:
 
     # --- what the loop calls ----------------------------------------------------------------------
     def tick(self, now: float) -> bool:
-        """Do what is due."""
+        """Do the periodic work that is due; return whether the next call is due in less than a
+        second.
+        """
         self._poll_progress()
         self._report_end(now)
         self._check_end(now)

@@ -102,8 +102,8 @@ def _first_free(ports: Iterable[int]) -> Reservation | None:
 
 
 def reserve_own(info: Info, signals: Signals) -> Reservation | None:
-    """Reserve the port of this task, if other tasks may connect to it: the task's own port, or
-    another free port.
+    """Reserve the port of this task: its own port, or another free one. Return None if no other
+    task connects to this one.
 
     Raises:
         BootstrapProblem: No free port was found.

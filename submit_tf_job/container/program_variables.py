@@ -129,7 +129,7 @@ def other_variables(info: Info) -> dict[str, str]:
 
 
 def with_environment(info: Info, tf_config: str) -> str:
-    """Add `"environment": "cloud"` to TF_CONFIG if the job spec asks for it.
+    """Return TF_CONFIG, with `"environment": "cloud"` added if the job spec asks for it.
 
     tf.contrib.learn of TensorFlow 1 starts its server only if TF_CONFIG has this entry.
     """

@@ -51,8 +51,8 @@ class Progress:
     """
 
     def __init__(self, path: str, stdout: str = "") -> None:
-        """Watch the files `path` and `stdout`, which may not exist yet; skip what is in `stdout`
-        already.
+        """Keep the paths of both files, which need not exist yet; `poll` skips the content that
+        `stdout` has now.
         """
         self.path, self.stdout, self._seen = path, stdout, (0, 0, 0)
         self._read = size_of(stdout)

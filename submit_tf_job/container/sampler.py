@@ -2,9 +2,9 @@
 
 Memory is counted in the same way as by the NodeManager, which kills a container that has too much:
 the sum of the resident memory of the container's process tree (Hadoop's ProcfsBasedProcessTree), or
-its control group's memory without the page cache, whichever is more. The peaks between two looks
-come from the kernel's high-water marks (`VmHWM`, `memory.peak`, `memory.max_usage_in_bytes`,
-`ru_maxrss`).
+its control group's memory without the page cache, whichever is more. The peaks between two
+measurements come from the kernel's high-water marks (`VmHWM`, `memory.peak`,
+`memory.max_usage_in_bytes`, `ru_maxrss`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class MeasuredProcess:
-    """What one process has used, at one look.
+    """What one process has used until one measurement.
 
     Attributes:
         cpu_s: CPU seconds, including those of ended children for which the process has waited.
@@ -143,7 +143,7 @@ class Sampler:
         self.base_s = self.counted_s = self._counted_s(self.former)
 
     def look(self, now: float) -> None:
-        """Measure, if it is time."""
+        """Measure, if a measurement is due."""
         if self.runs and now >= self.due:
             before = _own_cpu_s()
             self._measure_use(now)
@@ -163,7 +163,7 @@ class Sampler:
             self.fresh = self.found(now)
 
     def close(self) -> None:
-        """End the program that looks at GPUs, without waiting for its end."""
+        """End the program that samples the GPUs, without waiting for its end."""
         if self.gpus:
             self.gpus.close()
 
@@ -212,8 +212,8 @@ class Sampler:
         return counted - own.user - own.system
 
     def _by_marks(self, found: Mapping[int, MeasuredProcess]) -> None:
-        """Raise the peak to the sum of what the processes held at most since the last look: for
-        each process its high-water mark, if that has risen, else the larger of its two samples.
+        """Raise the peak to the sum of what the processes held at most since the last measurement:
+        for each process its high-water mark, if that has risen, else the larger of its two samples.
         """
         total, above = 0, [0]
         for pid, process in found.items():

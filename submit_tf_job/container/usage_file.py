@@ -23,7 +23,7 @@ class UsageWriter:
     """Writes the file every 10 s (less often with more than 2,000 tasks), and at the end."""
 
     def __init__(self, job: StateMachine, path: str) -> None:
-        """Write to `path`; "" if there is no log directory."""
+        """Prepare to write to `path`; "" if there is no log directory."""
         self.job, self.path, self.due = job, path, 0.0
         self.last: dict[str, Any] | None = None
 

@@ -268,7 +268,9 @@ class _Copy:
         patience_s: float,
         limit_s: float = float("inf"),
     ) -> None:
-        """Copy within `limit_s`; an operation that fails is tried again for `patience_s`."""
+        """Keep the arguments. The whole copy may take `limit_s` seconds; an operation that fails is
+        tried again for `patience_s` seconds.
+        """
         self.data, self.steps, self.patience_s, self.limit_s = data, steps, patience_s, limit_s
         self.end = time.monotonic() + limit_s
         self.finish_s = min(patience_s, float(data.info.task["finish_timeout_s"]))

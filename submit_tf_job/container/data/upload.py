@@ -221,7 +221,7 @@ class OutputUpload:
         return bool(self.left) and not self.step.get("beside")
 
     def _left_text(self) -> str:
-        """Say which entries cannot be stored."""
+        """Return a sentence that names the entries which cannot be stored."""
         base = os.path.basename(self.step["from"])
         # the report keeps 500 characters of all
         found = sorted(self.left.items())[:NAMED]

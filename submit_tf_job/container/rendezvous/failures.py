@@ -208,8 +208,8 @@ def _call_next(
 
 
 def grow(job: Rendezvous, now: float) -> None:
-    """If it is time for that, call the next generation, so that elastic tasks which have arrived
-    take part.
+    """Call the next generation, if elastic tasks have connected that this generation runs without,
+    and it has run for `grow_after`.
     """
     came = start.awaiting_growth(job, now)
     if came:

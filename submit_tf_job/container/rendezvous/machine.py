@@ -120,8 +120,8 @@ class StateMachine(Rendezvous):
                 self.warn(now, f"{name} is {what}{since}", about)
 
     def _left_s(self, now: float, name: str, progress: Mapping[str, Any]) -> float | None:
-        """Estimate the remaining seconds, from the speed since the first progress in this
-        generation.
+        """Return an estimate of the remaining seconds, from the speed since the first progress in
+        this generation; None if it is too early for one, or the total is not known.
         """
         step, total, part = progress["step"], progress["total"], progress.get("part")
         if part is None and step is not None and total:

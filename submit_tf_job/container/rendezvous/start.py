@@ -42,7 +42,9 @@ def begin(job: Rendezvous, now: float, read: float) -> None:
 
 
 def _may_start(job: Rendezvous, now: float) -> bool:
-    """Return whether every task has connected, and can be reached by name or address."""
+    """Leave out the elastic tasks that the start need not wait for; then return whether every other
+    task has connected, and can be reached by name or address.
+    """
     if job.absent and job.rules:
         _do_without(job, now)
     if job.absent or _awaits_witness(job, now):
