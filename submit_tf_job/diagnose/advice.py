@@ -37,7 +37,7 @@ class JobKeys:
 
     @classmethod
     def of(cls, service: Mapping[str, Any] | None, role: str) -> JobKeys:
-        """Read them from a service's JSON."""
+        """Read the keys of a job, and of one of its roles, from a service's JSON."""
         files = items(object_of(service, "configuration"), "files")
         texts = (
             object_of(file, "properties").get("content")

@@ -539,7 +539,7 @@ def _with_more_facts(
     error: Raised | None,
     block: Block | None = None,
 ) -> Cause:
-    """Complete a known cause with facts that the pattern alone does not have."""
+    """Return a known cause, completed with facts that the pattern alone does not have."""
     task = ending.task
     if cause.code in ("program-missing", "file-missing"):
         return _without_command(cause, ending, output)
@@ -618,8 +618,8 @@ def _wanted_mib(text: str) -> float:
 
 
 def _of_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block | None) -> Cause:
-    """Add the host to the cause of a failed connection. If the host does not belong to this job,
-    the cause becomes `host-unreachable`.
+    """Return the cause of a failed connection with the host added. If the host does not belong to
+    this job, the cause becomes `host-unreachable`.
     """
     told = ("name", "peer", "host", "asked", "hub", "end", "url", "to")
     host = next((str(cause.facts[key]) for key in told if cause.facts.get(key)), "")

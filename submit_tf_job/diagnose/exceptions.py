@@ -273,7 +273,7 @@ def blocks_of(lines: Sequence[OutputLine]) -> list[Block]:
 
 
 def _with_introduction(lines: Sequence[OutputLine], block: Block) -> Block:
-    """Add to a block the facts that the lines before it contain."""
+    """Return a block, completed with the facts that the lines before it contain."""
     at = block.first - 1
     while at >= 0 and not lines[at].text.strip() and at >= block.first - 2:
         at -= 1
@@ -343,8 +343,8 @@ def _next_of_chain(lines: Sequence[OutputLine], end: int) -> int:
 
 
 def _meant_first(chain: list[Raised]) -> list[Raised]:
-    """Move the exception that a handler raised on purpose to the first place, if the exception that
-    the handler caught has no message.
+    """Return the chain with the exception that a handler raised on purpose in the first place, if
+    the exception that the handler caught has no message.
 
     In `except KeyError: raise ValueError("no such model")`, the message is in the exception that
     the handler raises. An exception that a handler raises by accident, as in a clean-up, is only a

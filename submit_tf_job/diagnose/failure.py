@@ -254,7 +254,7 @@ def _seconds_before(clues: FailureEvidence, who: str) -> str:
 
 
 def _told_for_all(clues: FailureEvidence, cause: Cause) -> Cause:
-    """Add to a cause the number of other tasks that failed with the same exception."""
+    """Return a cause with the number of other tasks that failed with the same exception."""
     if not cause.exception:
         return cause
     same = [
@@ -274,9 +274,9 @@ def _told_for_all(clues: FailureEvidence, cause: Cause) -> Cause:
 
 
 def _by_its_last_line(suspect: Failure, stderr: str) -> Failure:
-    """For a task of which only YARN tells the end, add the status and the reason from the last line
-    that its bootstrap wrote, if there is such a line: the container's exit status alone does not
-    tell which program set it.
+    """Return a failed task, of which only YARN reports the end, with the status and the reason from
+    the last line that its bootstrap wrote, if there is such a line: the container's exit status
+    alone does not tell which program set it.
     """
     said = outcome_line(stderr.encode("utf-8", "replace"))
     if said is None or suspect.reason or not suspect.task or said.task != suspect.task:
@@ -374,8 +374,8 @@ def _ends_of_outputs(clues: FailureEvidence) -> dict[str, str]:
 
 
 def _from_outside(clues: FailureEvidence, cause: Cause) -> Cause:
-    """Complete the cause for a task that was ended from outside, with what may have ended it, and
-    with the other tasks on its node that ended in the same way.
+    """Return the cause for a task that was ended from outside, completed with what may have ended
+    the task, and with the other tasks on its node that ended in the same way.
 
     YARN sets a negative status for a container that it ends itself. A dockerd that stops or
     restarts sends SIGTERM to its containers, and does not log it (seen with Docker 20.10).

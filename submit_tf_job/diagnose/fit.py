@@ -141,7 +141,9 @@ def _groups_of_job(job: Job, gpu_resource: str = "") -> tuple[_Group, ...]:
 def _comparable_groups(
     groups: tuple[_Group, ...], rooms: Sequence[QueueResources]
 ) -> tuple[_Group, ...]:
-    """Leave out kinds of GPUs that no node reports; Hadoop 3.1.0 reports no GPUs at all."""
+    """Return the groups without the GPUs of kinds that no node reports; Hadoop 3.1.0 reports no
+    GPUs at all.
+    """
     known = {name for room in rooms for name, amount in room.additional.items() if amount}
     return tuple(group if group.resource in known else group._replace(gpus=0) for group in groups)
 

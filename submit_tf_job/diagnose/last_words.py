@@ -178,7 +178,9 @@ def _without_boxes(lines: Sequence[OutputLine], *, after: bool) -> Sequence[Outp
 
 
 def _without_matlab(lines: Sequence[OutputLine]) -> Sequence[OutputLine]:
-    """Remove the list of calls, each with its source line, that MATLAB prints after an error."""
+    """Return the lines without the list of calls, each with its source line, that MATLAB prints
+    after an error.
+    """
     return [
         line
         for at, line in enumerate(lines)

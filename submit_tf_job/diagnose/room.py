@@ -46,7 +46,8 @@ class QueueRoom:
     Attributes:
         share_percent: The largest share of the cluster that the queue may have, in percent; None if
             the scheduler does not report it.
-        limit: The same as amounts; None if there is no limit, or the scheduler does not report it.
+        limit: The amounts of resources that this share stands for; None if there is no limit, or
+            the scheduler does not report it.
         running, waiting: The numbers of the queue's applications that have an ApplicationMaster,
             and that wait for one.
     """

@@ -59,7 +59,7 @@ def convert(found: ReadJob) -> Conversion:
 
 
 def write(root: Table, title: str, remarks: Sequence[Remark]) -> str:
-    """Write a job spec.
+    """Return the text of a job spec.
 
     Args:
         root: A valid tree.

@@ -312,7 +312,9 @@ def _read_training(job: _SubmarineJob, role: _Tasks, where: str, links: list[str
 
 
 def _with_paths_filled(command: At, job: _SubmarineJob) -> str:
-    """Replace %input_path% and similar placeholders (AbstractLaunchCommand.replacePattern)."""
+    """Return a text with %input_path% and similar placeholders replaced
+    (AbstractLaunchCommand.replacePattern).
+    """
     text = command.text()
     checkpoint = job.get("configs.checkpoint_path")
     values = {

@@ -145,7 +145,7 @@ class At:
     # --- what becomes of it ---
 
     def fail(self, message: str) -> None:
-        """Record a problem here."""
+        """Record a problem at the location of this cursor."""
         self.reading.notes.problem(self.place, self.path, message)
 
     def drop(self, text: str) -> None:

@@ -100,8 +100,8 @@ def _job_spec(
 def _shaped_like_job(
     job: Job, spec: dict[str, Any], nodes: tuple[Node, ...], *, spread: bool
 ) -> dict[str, Any]:
-    """Add those keys of a job that determine on which nodes its containers run, and what they see
-    on these nodes.
+    """Return the probe's job spec, with those keys of a job added that determine on which nodes its
+    containers run, and what the containers see on these nodes.
     """
     from submit_tf_job.doctor.probe import ENV_MOUNTS
 

@@ -161,7 +161,9 @@ def _parse_probe(lines: list[str]) -> dict[str, Any]:
 def _list_programs(
     docker: Docker, image: str, programs: tuple[str, ...], python: str
 ) -> dict[str, Any]:
-    """For an image without a shell, find programs by the names of the files in the image."""
+    """Return the programs of an image without a shell, found by the names of the files in the
+    image.
+    """
     with _new_container(docker) as container:
         docker.ask("create", "--name", container, "--entrypoint", "none", image)
         names = _file_names(docker, container)

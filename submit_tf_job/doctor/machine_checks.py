@@ -70,7 +70,9 @@ def check_dns(examined: Examined) -> Iterator[Check]:
 
 
 def check_hdfs(examined: Examined) -> Iterator[Check]:
-    """Write, read and remove a small file in the user's home, where YARN keeps services."""
+    """Check HDFS: write, read and remove a small file in the user's home, where YARN keeps
+    services.
+    """
     about = Subject("hdfs")
     if examined.conf_dir is None:
         return

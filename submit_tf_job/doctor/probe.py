@@ -43,7 +43,7 @@ def resolver() -> "dict[str, str]":
 
 
 def resolves(name: str) -> "dict[str, str]":
-    """Resolve a name, with retries for some seconds."""
+    """Check that a name resolves, with retries for some seconds."""
     deadline = time.time() + NAMES_S
     while True:
         try:
@@ -57,7 +57,7 @@ def resolves(name: str) -> "dict[str, str]":
 
 
 def own_name() -> "dict[str, str]":
-    """Resolve this task's own name."""
+    """Check that this task's own name resolves."""
     return _resolves_if_set(os.environ.get(ENV_HOSTNAME, ""))
 
 
@@ -68,14 +68,14 @@ def _resolves_if_set(name: str) -> "dict[str, str]":
 
 
 def peer_name() -> "dict[str, str]":
-    """Resolve the other task's name."""
+    """Check that the other task's name resolves."""
     task, dot, suffix = os.environ.get(ENV_HOSTNAME, "").partition(".")
     peer = {"probe-0": "probe-1", "probe-1": "probe-0"}.get(task, task)
     return _resolves_if_set(peer + dot + suffix)
 
 
 def hdfs() -> "dict[str, str]":
-    """Connect to the NameNode."""
+    """Check that the NameNode accepts connections."""
     address = os.environ.get(ENV_NAMENODE, "")
     if not address:
         return result(WARNING, "no NameNode is known here; set hadoop_conf")

@@ -227,8 +227,8 @@ class Remark:
 
     Attributes:
         level: "warning" for a dropped value, "note" for a decision.
-        source, line, column: The location that the remark is about.
-        path: The path of the value in that file.
+        source, line, column: The location that the remark is about: file, line and column.
+        path: The path of the value in the file `source`.
         also: The number of further locations with the same remark.
         ours: The path in the job spec that the decision concerns; "" for none.
     """

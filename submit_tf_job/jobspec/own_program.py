@@ -123,11 +123,12 @@ class Program:
             directory. It is a text if a shell must read it, else a list of words.
         env: The variables that are set before the command in the command line.
         name: The program's name without its directory and ending; "" for a command of the image.
-        is_torchrun: Whether torchrun starts it.
+        is_torchrun: Whether torchrun starts the program.
         files: Path on this host → name in the task's working directory.
         notes: What may be missing in the container, or will fail there.
-        own_set: A launcher of `_OWN_SETS` that starts it, and what to write in its place; ("", "")
-            if there is none, or if it gets the place of each task from the job's variables.
+        own_set: The launcher that starts the program as a set of processes of its own in each task
+            (`_OWN_SETS`), and the command to write instead; ("", "") without such a launcher, or if
+            the launcher gets the place of each task from the job's variables.
         own_meeting: A sentence for each variable that the job sets for its tasks (`_OF_THE_JOB`)
             and the program replaces.
         is_read: Whether Python sources were read.

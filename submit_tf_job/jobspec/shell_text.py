@@ -70,7 +70,7 @@ class Shell:
                 yield words
 
     def assign(self, name: str, value: str) -> None:
-        """Keep the value of a variable."""
+        """Store the value of a variable for the commands that follow."""
         entered = _DIRECTORY_ITSELF.fullmatch(value)
         self.variables[name] = value = entered[1] if entered else value
         self.entered.add(os.path.realpath(self.path_of(value)))
