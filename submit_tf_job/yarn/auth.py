@@ -335,7 +335,9 @@ class _Negotiate:
         return negotiated
 
     def _renew_cookie(self, response: requests.Response, **options: Any) -> requests.Response:
-        """Authenticate again if the cookie has expired."""
+        """Return the response; if the cookie has expired, authenticate again, and return the
+        response to the repeated request.
+        """
         if response.status_code != 401:
             return response
         request = response.request.copy()
@@ -349,8 +351,8 @@ class _Negotiate:
 
 
 def _closing_refused(hook: Callable[..., requests.Response]) -> Callable[..., requests.Response]:
-    """Close the connection after a response that reports missing authentication, so that no other
-    request reads that response.
+    """Return a hook that calls `hook`, and closes the connection if that raises an error: the
+    response reports missing authentication, and no other request may read it.
     """
 
     def closing(response: requests.Response, **options: Any) -> requests.Response:

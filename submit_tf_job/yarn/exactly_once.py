@@ -10,8 +10,9 @@ sent here undoes or repeats anything, so late requests are harmless. A name whos
 is left as it is, and the next number is taken.
 
 Two submissions of one job with different keys have different names, so YARN accepts both. Each
-client prevents that by a second look after its POST, and ends its own run if the other was there
-before. If a client dies or is suspended between POST and second look, both runs stay alive.
+client prevents that by a second check for other live runs after its POST, and ends its own run if
+another was there before. If a client dies or is suspended between POST and second check, both runs
+stay alive.
 """
 
 from __future__ import annotations
@@ -205,7 +206,8 @@ class _TriedNumber:
         number: The number.
         name: The name of its run.
         unchanged_since: Since when everything that is read about the name has been the same.
-        waits_since: Since when this call has waited for the name: the time of its first look.
+        waits_since: Since when this call has waited for the name: the time when it first read
+            everything about the name.
         last_view: What was read about the name last.
         lost_post_at: When the response to a POST of the name was lost; None if no response was
             lost.
@@ -351,7 +353,7 @@ class _Submitting:
 
     def _other_run(self, app: AppReport) -> Submitted | None:
         """Return another live run of the job if it was started by `retries.memory` for the same
-        key. Return None, to look again, if the other run has another number of this same
+        key. Return None, to read everything again, if the other run has another number of this same
         submission: its POST arrived late, after the run had been deleted or its number given up, or
         another client has taken a later number.
 
@@ -677,8 +679,8 @@ class _Submitting:
 
     def _end_unless_first(self, app_id: str) -> Submitted | None:
         """Return the application of our POST, unless another run of the job existed before it. In
-        that case end our application, which no other client has seen running. Return None to look
-        again.
+        that case end our application, which no other client has seen running. Return None to read
+        everything again.
         """
         try:
             apps, mine = self._listed_by_leader(app_id)
@@ -804,7 +806,7 @@ class _Submitting:
 
 
 def _may_be_withdrawn(app: AppReport) -> bool:
-    """Return whether the client that posted an application may still take its second look, and then
-    end the application.
+    """Return whether the client that posted an application may still make its second check, and
+    then end the application.
     """
     return app.elapsed_ms is None or app.elapsed_ms < IN_FLIGHT_S * 1000

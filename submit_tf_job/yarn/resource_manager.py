@@ -485,8 +485,8 @@ class ResourceManager(HttpClient):
         )
 
     def get_written_service(self, name: str) -> ObservedService:
-        """Return a service; while a ResourceManager is still writing the stored service, look again
-        for up to 3 s.
+        """Return a service; while a ResourceManager is still writing the stored service, read it
+        again for up to 3 s.
 
         A POST writes the stored service twice, and for short moments it is empty (seen on 3.4.2).
 

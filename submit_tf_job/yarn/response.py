@@ -136,8 +136,8 @@ class Reply:
         """Return the object at a key of the JSON object in the response.
 
         Raises:
-            BadAnswer: There is none, so the response is not that of a ResourceManager; also as
-                `json_value`.
+            BadAnswer: There is no such object, or the response is no JSON object; so it is not the
+                response of a ResourceManager.
         """
         described = self.json_object().get(key)
         if not isinstance(described, dict):

@@ -300,7 +300,9 @@ class HttpClient:
     def _try_each(
         self, wanted: _Request, deadline: Deadline, seen: dict[str, TransportError]
     ) -> Reply | None:
-        """Try each ResourceManager once; responses of standbys suggest the order."""
+        """Try each ResourceManager once, and return the first acceptable response; None if there is
+        none. The responses of standbys suggest the order.
+        """
         waiting = deque(self.rms.urls)
         while waiting and deadline.left_s:
             url = waiting.popleft()

@@ -242,8 +242,8 @@ def _without_id(seen: View) -> Action:
 
 
 def _without_shown_id(seen: View, runs_again: Callable[[AppReport | None], bool]) -> Action:
-    """Decide when no application id is known, because Hadoop 3.1 does not show it and HDFS cannot
-    be read.
+    """Return the next step when no application id is known, because Hadoop 3.1 does not show it and
+    HDFS cannot be read.
     """
     if seen.settled_s < SETTLE_S:
         return Wait("its service is stored and shows no application yet")

@@ -46,7 +46,7 @@ FOUND += [("retention", 204689), ("deleted", 440021), ("deleted", 7000772)]
 # a POST accepted by a new leader that does not list another job yet; without HDFS, a number that had
 # been waited for as long as its POST could take was waited for again
 FOUND += [("mixed", 31000476), ("rival", 30000500), ("twin", 34000714), ("rival", 36000672)]
-# a client stands still between its POST and its second look, behind a standby that answered
+# a client stands still between its POST and its second check, behind a standby that answered
 FOUND += [("mixed", 55000485)]
 
 
