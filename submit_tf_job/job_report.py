@@ -636,8 +636,8 @@ class JobReport:
         return self.outcome.status if self.outcome else None
 
     def moved(self, by_s: float) -> JobReport:
-        """Return the report with the moments of its course so many seconds later: those of its
-        bootstrap, its start, its generations and its events.
+        """Return the report with `by_s` seconds added to the times of its bootstrap, its start, its
+        generations and its events.
         """
 
         def later(moment: float | None) -> float | None:
@@ -764,8 +764,8 @@ class OutcomeLine:
 
 
 def outcome_line(stderr: bytes) -> OutcomeLine | None:
-    """Find the last line of a bootstrap in the end of its stderr and return it; None if it is not
-    in it.
+    """Return the outcome that the bootstrap's last line reports, from the end of its stderr; None
+    if the text has no such line.
     """
     _before, mark, line = stderr.rpartition(contract.OUTCOME_MARK.encode())
     try:

@@ -164,7 +164,7 @@ class JobStatus:
 
     @cached_property
     def report_by_yarns_clock(self) -> JobReport | None:
-        """The report, with the moments of its course by the ResourceManager's clock."""
+        """The report, with its times converted to the ResourceManager's clock."""
         report, app = self.report, self.app
         behind_s = report_behind_s(report, app) if report and app else 0.0
         return report.moved(behind_s) if report and behind_s else report

@@ -3,13 +3,13 @@
 A caller keeps the key of the last status. The answer is yes if the key of the next status is
 different.
 
-    pace_key      is the next look soon? (operations/watch_run.py)
-    line_key      is a changed line printed at once, or when it is due? (report/follow_text.py)
-    callback_key  is `on_change` of `JobHandle.wait` called? (sdk/handle.py)
-    event_key     is an event sent to those who listen to a job? (gateway/watchers.py)
+    pace_key is the status read again soon? (operations/watch_run.py) line_key      is a changed
+    line printed at once, or when it is due? (report/follow_text.py) callback_key  is `on_change` of
+    `JobHandle.wait` called? (sdk/handle.py) event_key     is an event sent to those who listen to a
+    job? (gateway/watchers.py)
 
 Progress changes only the last two keys: otherwise a training that reports a step each second would
-cause a look and a printed line each second.
+cause a request and a printed line each second.
 """
 
 from __future__ import annotations

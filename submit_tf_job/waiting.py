@@ -19,7 +19,7 @@ _LOOK_S = 0.5  # how often another clock than the machine's is read
 
 
 class WaitTime(NamedTuple):
-    """How long to wait, and how often to look.
+    """How long to wait, and how often to try again.
 
     Attributes:
         within_s: The wait is given up after this many seconds.

@@ -227,7 +227,7 @@ class Context:
     """The common options of a command, and its two output streams.
 
     Attributes:
-        formats: What --output takes.
+        formats: The formats that --output accepts.
         interrupted: Message for an interrupt; a command sets it once there is something to report.
     """
 

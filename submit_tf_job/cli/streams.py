@@ -24,7 +24,7 @@ class ReaderGoneError(Exception):
 
 
 class _Result(io.FileIO):
-    """stdout: if a write fails, the error says that the result could not be written."""
+    """The stream for stdout. If a write fails, the error says that the result is lost."""
 
     def write(self, data: Any, /) -> int:
         try:

@@ -104,10 +104,10 @@ def submit(
 
 @dataclass(frozen=True)
 class How:
-    """How a job is submitted and followed; the options of the same names.
+    """The options of a command that tell how its job is submitted and followed.
 
     Raises:
-        UsageError: They exclude one another.
+        UsageError: Two of the options exclude each other.
     """
 
     submission_id: str | None

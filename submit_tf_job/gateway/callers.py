@@ -361,7 +361,7 @@ class Clusters:
             return self._open[caller]
 
     def has_called(self, user: str) -> bool:
-        """Return whether a user has a client here."""
+        """Return whether a user has sent a request that made a client for the user."""
         return user in self._open
 
     def check_own_user(self) -> None:

@@ -45,7 +45,7 @@ class LiveJob:
 
 @dataclass(frozen=True)
 class ClusterLook:
-    """What one look at the cluster has found.
+    """What one query of the cluster has returned.
 
     Attributes:
         live: The jobs that wait or run; None if no ResourceManager answered.
@@ -59,8 +59,8 @@ class ClusterLook:
 
 
 class ClusterGauges(Collector):
-    """The gauges that the last look at the cluster gave. A scrape looks again if the last look is
-    more than 15 s ago.
+    """The gauges, made from the last query of the cluster. A scrape queries the cluster again if
+    the last query is more than 15 s ago.
 
     A cluster that does not answer does not delay the gateway's other metrics: a scrape waits for
     three seconds, and values older than a minute are left out.
@@ -85,11 +85,11 @@ class ClusterGauges(Collector):
         self._looking: threading.Thread | None = None
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Return nothing, so that the registry does not look at the cluster when it starts."""
+        """Return nothing, so that the registry does not query the cluster when it starts."""
         return ()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges; scrapes at the same time share one look."""
+        """Yield the gauges; scrapes at the same time share one query of the cluster."""
         with self._lock:
             is_due = self._clock() - self._looked_at >= _AGAIN_S
             if is_due and (self._looking is None or not self._looking.is_alive()):
@@ -116,8 +116,8 @@ class ClusterGauges(Collector):
         return ClusterLook(live, self._gpus_by_application(live), tuple(self._told_by(live)))
 
     def _gpus_by_application(self, live: Iterable[ListedJob]) -> dict[str, int]:
-        """Return the GPUs of jobs by application id. Running jobs are asked first, because the GPUs
-        of a waiting job may stay unknown.
+        """Return the GPUs of jobs by application id. Running jobs come first, because the number of
+        queries is limited, and the GPUs of a waiting job may stay unknown.
         """
         known: dict[str, int] = {}
         looks = 0

@@ -227,7 +227,7 @@ class _ThreadChannel(Generic[T]):
         raise CancelledError
 
     def fail(self, error: Exception) -> None:
-        """End with an error, which `take` raises."""
+        """End the channel with an error, which `take` raises."""
         self._error = error
         self.close()
 

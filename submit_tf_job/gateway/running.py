@@ -134,7 +134,7 @@ class UploadDirectory:
     that were killed.
 
     Args:
-        parent: Where to create it; None for the system's temporary directory.
+        parent: The directory in which to create it; None for the system's temporary directory.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
@@ -154,7 +154,7 @@ class UploadDirectory:
             raise upload_unavailable() from None
 
     def close(self) -> None:
-        """Remove everything."""
+        """Remove this gateway's uploads, and release the lock."""
         with self._lock:
             made, self._made = self._made, None
         if made is not None:

@@ -212,7 +212,7 @@ class LocalTask:
         return "\n".join([*lines, f"exec /bin/bash -c {command}", ""])
 
     def _with_tokens_replaced(self, value: str) -> str:
-        """Replace the tokens that the ApplicationMaster would replace."""
+        """Return a text with the tokens replaced that the ApplicationMaster would replace."""
         index = self.name.rpartition("-")[2]
         return value.replace("${COMPONENT_INSTANCE_NAME}", self.name).replace(
             "${COMPONENT_ID}", index

@@ -217,8 +217,9 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
         wait: Return when its new container runs.
 
     Raises:
-        UsageError: The task does not exist, or the job would end with it.
-        Refused: The job does not run.
+        UsageError: The task does not exist; it cannot be restarted alone, because the job has
+            `retries`; or the job would end with it.
+        Refused: The job does not run, or the task has no container yet.
     """
     ref, _, service = _find_running(cluster, job)
     seen = read_status(cluster, ref, detail=True)

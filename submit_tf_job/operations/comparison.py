@@ -53,7 +53,7 @@ class ComparedMetric:
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One run beside others.
+    """One of the compared runs.
 
     Attributes:
         ended: The run, by its record.
@@ -75,10 +75,10 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs side by side.
+    """The comparison of several runs.
 
     Attributes:
-        differences: What is not the same in all runs.
+        differences: The values that are not the same in all runs.
         runs: The runs, in order.
     """
 
@@ -92,7 +92,7 @@ class Comparison:
 
 
 def compare_runs(cluster: Cluster, names: Sequence[str], *, sort: str | None = None) -> Comparison:
-    """Return runs side by side.
+    """Return the comparison of several runs.
 
     Args:
         cluster: The cluster.

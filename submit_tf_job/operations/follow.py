@@ -119,7 +119,7 @@ def follow(
         tail: The number of its existing lines to read; None for all.
 
     Yields:
-        A `JobStatus` for each look at the job, its notices, and a `Pause`; `End` last.
+        A `JobStatus` each time that the status was read, its notices, and a `Pause`; `End` last.
 
     Raises:
         DeadlinePassed: `timeout_s` passed; the job may still be running.
@@ -315,7 +315,8 @@ _AFTER_FAILURE_S = 15.0  # a NodeManager that does not respond must not delay th
 
 
 class TaskOutput:
-    """Reads, between two looks at a run, what its deciding task has written since the last read.
+    """Reads, between two reads of a run's status, what its deciding task has written since the last
+    call.
 
     Args:
         cluster: The cluster.

@@ -242,8 +242,9 @@ class Listing:
         return tuple(job for job in jobs if job.application_id not in (self._over or ()))
 
     def _with_missing_ones(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
-        """Add the jobs that were listed before and are not over: a ResourceManager that recovers
-        its state lists fewer jobs for a moment (hadoop-facts.md#failover).
+        """Return the jobs, with those added that were listed before and are not over: a
+        ResourceManager that recovers its state lists fewer jobs for a moment
+        (hadoop-facts.md#failover).
         """
         listed, now = {job.application_id for job in jobs}, self._cluster.clock()
         missing, before, self._missing = [], self._missing, {}

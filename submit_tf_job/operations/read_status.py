@@ -2,17 +2,17 @@
 
 docs/internals/architecture.md#the-sources-of-a-status has the same as a table.
 
-1. The ResourceManager's record of the application (`AppReport`), by one request at each look: its
-   state, its end. If the ResourceManager has no record any more, only the run's record in the
-   staging directory decides (`run_records.forgotten`).
+1. The ResourceManager's record of the application (`AppReport`), by one request each time that the
+    status is read: its state, its end. If the ResourceManager has no record any more, only the
+    run's record in the staging directory decides (`run_records.forgotten`).
 2. The deciding task's report (`JobReport`): all tasks, progress, outcome. While the container lives
    it is read from its NodeManager; at the end from the run's record, then the aggregated logs, then
    the node that the ApplicationMaster's log names (`last_report`). A report that was read is kept
    until a later report is read, even if its container has ended since.
 3. The services API (`ObservedService`): which container the deciding task has, and of which kind
-   the job is. Every response repeats the whole service, so this API is asked at each look only
-   until the container is known; after that it is asked every few seconds, and when details are
-   requested.
+    the job is. Every response repeats the whole service, so this API is asked each time only until
+    the container is known; after that it is asked every few seconds, and when details are
+    requested.
 
 `observation.verdict` joins them: the ResourceManager's final status comes first, the report's
 outcome confirms or contradicts it (docs/verdict.md).
@@ -77,7 +77,7 @@ class StatusReader:
     Args:
         cluster: The cluster.
         ref: The run.
-        answer_s: Time limit of one look to reach a ResourceManager; None for the client's own
+        answer_s: Time limit of one call to reach a ResourceManager; None for the client's own
             limit. A watch retries for a longer time, and reports each failure.
         details_every_s: Seconds between requests to the services API for the node, start and ports
             of each task; None to send no such requests.

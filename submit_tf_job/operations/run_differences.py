@@ -23,7 +23,7 @@ _SHELL = re.compile(r"[\n;&|<>`$(]")  # a command for bash that is more than one
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not the same in all runs.
+    """One key, argument, variable, file, package or image that is not the same in all runs.
 
     Attributes:
         kind: One of `KINDS`.

@@ -1,5 +1,5 @@
-"""Watch one run to its end: pauses between looks, retries while the cluster cannot be reached, and
-waiting for logs that arrive late.
+"""Watch one run to its end: pauses between reads of its status, retries while the cluster cannot be
+reached, and waiting for logs that arrive late.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def watch_run(
     timeout_s: float | None = None,
     details_every_s: float | None = None,
 ) -> Iterator[JobStatus | Trouble | Pause | End]:
-    """Look at a run until it is over or `until` holds.
+    """Read the status of a run repeatedly, until the run is over or `until` holds.
 
     A container that fails before its bootstrap runs (an image without Python, a mount that a node
     lacks) sends nothing to the deciding task, so the job would keep its other containers until the

@@ -128,8 +128,8 @@ def _none_on_error(ask: Callable[[], _T]) -> _T | None:
 
 
 def _with_activities(cluster: Cluster, situation: Situation) -> Situation:
-    """Add the scheduler's activities: the first request switches their recording on, and the next
-    heartbeats of the nodes add activities.
+    """Return the situation with the scheduler's activities added: the first request switches their
+    recording on, and the next heartbeats of the nodes add activities.
     """
     from submit_tf_job.yarn.inspection import app_activities
 

@@ -64,8 +64,8 @@ def build(container: Path = _CONTAINER) -> bytes:
 
 
 def _without_unused_imports(module: ast.Module) -> ast.Module:
-    """Remove imports that a module does not use any more, because only its annotations needed
-    them.
+    """Return a module without the imports that it does not use any more, because only its
+    annotations needed them.
     """
     used = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
     for node in [node for node in module.body if isinstance(node, ast.ImportFrom)]:

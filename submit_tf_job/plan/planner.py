@@ -127,7 +127,7 @@ class Plan:
 
     @property
     def files(self) -> tuple[Upload, ...]:
-        """The uploads but the keytab."""
+        """All uploads except the keytab."""
         return tuple(upload for upload in self.uploads if not upload.secret)
 
     @property

@@ -285,8 +285,8 @@ def allowed_mounts(state: SandboxState) -> tuple[list[str], list[str]]:
 
 
 def _executor_configuration(state: SandboxState) -> str:
-    """Write container-executor.cfg; Hadoop's container-executor reads it from a directory whose
-    path was compiled into it.
+    """Return the content of container-executor.cfg, which Hadoop's container-executor reads from a
+    directory whose path was compiled into it.
     """
     read_only, writable = allowed_mounts(state)
     # With the default of 10 the end of a container is reported 30 s late; with 0 every failure

@@ -336,7 +336,7 @@ class SandboxState:
 
     @property
     def nodemanagers(self) -> Mapping[str, int]:
-        """Its NodeManagers: name → number of the node."""
+        """The sandbox's NodeManagers: name → number of the node."""
         return {name: node for node, name in enumerate(NODEMANAGERS[: self.nodes], 1)}
 
     @property

@@ -85,7 +85,7 @@ def cloudpickle() -> ModuleType:
 
 
 def read_call() -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Return the function and its arguments."""
+    """Return the function to call, and its arguments, from the file that was sent with the job."""
     with open(os.path.join(HERE, CALL_FILE), encoding="ascii") as file:
         version, _, packed = file.read().partition("\n")
     here = "%d.%d" % sys.version_info[:2]

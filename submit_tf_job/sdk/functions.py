@@ -197,8 +197,8 @@ def _last_line(text: str) -> str:
 
 
 def _with_notes(error: BaseException, name: str, cause: Cause) -> BaseException:
-    """Add notes to a task's exception: what `status` shows about the task, and where to find
-    more.
+    """Return a task's exception with notes added: what `status` shows about the task, and where to
+    find more.
     """
     hint = f"\nhint: {cause.hint}" if cause.hint else ""
     note = f"{name} failed: {cause.sentence}{hint}\nsubmit_tf_job status {name}, logs {name}"

@@ -273,8 +273,8 @@ def _is_hidden(name: str) -> bool:
 def _matching_files(
     storage: Storage, pattern: str, listed: Callable[[str], list[Stat]]
 ) -> list[Stat]:
-    """Match a pattern one component after another; the components before the first wildcard are one
-    step.
+    """Return the files that match a pattern. It is matched one component after another; the
+    components before the first wildcard are one step.
     """
     parts = pattern.strip("/").split("/")
     plain = next(number for number, part in enumerate(parts) if _MAGIC.search(part))

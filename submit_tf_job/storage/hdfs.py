@@ -258,8 +258,8 @@ def _is_no_address(error: OSError | ValueError) -> bool:
 
 
 def _with_fallback(table: str, conf: dict[str, str]) -> dict[str, str]:
-    """Add a fallback to a mount table of viewfs. hdfs-native requires a fallback (`No viewfs
-    fallback mount found`), and Hadoop does not.
+    """Return a mount table of viewfs with a fallback added. hdfs-native requires a fallback (`No
+    viewfs fallback mount found`), and Hadoop does not.
 
     The fallback is an empty location, so that a path outside all mounts does not exist, as in
     Hadoop.

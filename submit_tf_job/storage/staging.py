@@ -295,7 +295,9 @@ def _refuse_strangers(storage: Storage, found: Stat, user: str) -> None:
 
 
 def forget(storage: Storage, path: str) -> None:
-    """Remove the directory of a content, and then the directory of its job if it is empty."""
+    """Remove the directory of one staged file (`…/<id of its content>`), and then the directory of
+    its job if that is empty.
+    """
     storage.remove(path, recursive=True)
     _remove_empty(storage, parent_of(path))
 
