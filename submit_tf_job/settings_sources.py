@@ -20,7 +20,7 @@ from submit_tf_job.host.hadoopconf import (
     resource_managers,
     unset_address,
 )
-from submit_tf_job.host.inputfile import (
+from submit_tf_job.host.user_files import (
     read_input,
     reason,
     refuse_if_others_can_change,

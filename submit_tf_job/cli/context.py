@@ -30,7 +30,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
     UsageError,
 )
-from submit_tf_job.host.inputfile import leave_no_core
+from submit_tf_job.host.user_files import leave_no_core
 from submit_tf_job.report.table import clean
 from submit_tf_job.settings import Settings, load_settings, process_environment
 

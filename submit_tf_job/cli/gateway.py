@@ -97,7 +97,7 @@ def serve(
     from submit_tf_job.gateway.policy import Policy
     from submit_tf_job.gateway.running import Gateway, Limits, UploadDirectory
     from submit_tf_job.gateway.server import Listening, serve
-    from submit_tf_job.host.inputfile import leave_no_core
+    from submit_tf_job.host.user_files import leave_no_core
 
     listening = Listening(host, port, cert, key, seconds(drain, "--drain") or 30.0, no_tls)
     listening.check(authenticated=not no_auth)

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from submit_tf_job.cli.context import Context, guard, requested_output
 from submit_tf_job.errors import SettingsError, UsageError
-from submit_tf_job.host.inputfile import reason
+from submit_tf_job.host.user_files import reason
 from submit_tf_job.settings import directories
 
 SHELLS = ("bash", "zsh", "fish")

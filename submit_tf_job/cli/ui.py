@@ -44,7 +44,7 @@ def ui(
     from submit_tf_job.gateway.callers import Clusters, OnePerson, new_token
     from submit_tf_job.gateway.running import Gateway
     from submit_tf_job.gateway.server import Listening, serve
-    from submit_tf_job.host.inputfile import leave_no_core
+    from submit_tf_job.host.user_files import leave_no_core
 
     leave_no_core()  # the token is in its memory
     settings, token = context.settings(), new_token()

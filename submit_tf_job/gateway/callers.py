@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from submit_tf_job.errors import ClusterUnavailable, SettingsError, UsageError
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.host import kerberos
-from submit_tf_job.host.inputfile import (
+from submit_tf_job.host.user_files import (
     read_input,
     reason,
     refuse_if_others_can_change,

@@ -20,7 +20,7 @@ from submit_tf_job.container.hadoop_configuration import (
     read_file,
 )
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.host.inputfile import read_input
+from submit_tf_job.host.user_files import read_input
 
 __all__ = [
     "CORE",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.errors import AuthError, SettingsError
-from submit_tf_job.host.inputfile import reason, refuse_if_others_can_read, refuse_special
+from submit_tf_job.host.user_files import reason, refuse_if_others_can_read, refuse_special
 
 MISSING = "Kerberos needs the package requests-kerberos, which is not installed here"
 # gssapi is compiled: needs MIT Kerberos' headers (libkrb5-dev) and a C compiler

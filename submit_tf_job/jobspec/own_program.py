@@ -17,7 +17,7 @@ from importlib.machinery import FrozenImporter
 from pathlib import Path
 
 from submit_tf_job.errors import UsageError
-from submit_tf_job.host.inputfile import is_directory, is_file
+from submit_tf_job.host.user_files import is_directory, is_file
 from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.secret_names import is_secret
 from submit_tf_job.jobspec.shell_text import Shell, is_assignment

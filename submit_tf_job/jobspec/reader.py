@@ -14,7 +14,7 @@ from submit_tf_job import dialects
 from submit_tf_job.container import contract
 from submit_tf_job.container.installed import LEGACY_KERAS
 from submit_tf_job.errors import JobSpecError, Problem
-from submit_tf_job.host.inputfile import read_input, reason
+from submit_tf_job.host.user_files import read_input, reason
 from submit_tf_job.host.located.text_source import MAX_BYTES, decode
 from submit_tf_job.host.located.tree import (
     Diagnostics,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from submit_tf_job.host.inputfile import is_directory
+from submit_tf_job.host.user_files import is_directory
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _LONGEST_WORD = 4096  # of a shell's text with its variables; PATH_MAX

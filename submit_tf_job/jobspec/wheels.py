@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from submit_tf_job.host.inputfile import read_input
+from submit_tf_job.host.user_files import read_input
 from submit_tf_job.jobspec.file_contents import sha256_of
 
 HOST_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError, SettingsError
-from submit_tf_job.host.inputfile import one_secret, read_secret
+from submit_tf_job.host.user_files import one_secret, read_secret
 
 if TYPE_CHECKING:
     import requests

@@ -26,7 +26,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import LocationValueError
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.host.inputfile import reason, refuse_special
+from submit_tf_job.host.user_files import reason, refuse_special
 
 if TYPE_CHECKING:
     from submit_tf_job.yarn.rest import Deadline

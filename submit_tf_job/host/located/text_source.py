@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from submit_tf_job.host.inputfile import read_input, reason
+from submit_tf_job.host.user_files import read_input, reason
 from submit_tf_job.host.located.tree import (
     Diagnostics,
     Items,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.host.inputfile import (
+from submit_tf_job.host.user_files import (
     one_secret,
     read_secret,
     refuse_if_others_can_read,

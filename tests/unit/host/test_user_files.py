@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.host.inputfile import read_secret, refuse_if_others_can_read
+from submit_tf_job.host.user_files import read_secret, refuse_if_others_can_read
 from tests.builders.command_line import Cli
 from tests.builders.host import Host
 
