@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import foreign, tfconfig
+from submit_tf_job.container import tfconfig, untrusted
 from submit_tf_job.container.deciding_address import PlaceWatch, finder
+from submit_tf_job.container.dns_client import family_of
 from submit_tf_job.container.info import Info, log
 from submit_tf_job.container.loop import SILENCE, TICK_S, Loop, silent_s
-from submit_tf_job.container.names import family_of
 from submit_tf_job.container.wire import TABLE_LIMIT, Channel, ChannelClosed, pack
 
 ANSWER_S = 10.0  # to connect, and again to receive the welcome
@@ -226,7 +226,7 @@ class Caller:
         A connection may stay open although YARN has given up the node at its other end.
         """
         if self.welcomed:
-            self.place.look(now, lambda: self.address, self._deciding_task_moved)
+            self.place.check(now, lambda: self.address, self._deciding_task_moved)
 
     def _deciding_task_moved(self, address: str) -> None:
         if self.welcomed:
@@ -286,7 +286,7 @@ class Caller:
             return
         self.heard = now
         if kind in ("welcome", "pong"):
-            self.pong, self.pong_at = foreign.whole(message.get("number")) or 0, now
+            self.pong, self.pong_at = untrusted.whole(message.get("number")) or 0, now
         if kind == "welcome":
             self.welcomed, self.wrong_job = True, False
         if kind == "preparing":

@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from submit_tf_job.container import foreign, own_python
+from submit_tf_job.container import own_python, untrusted
 from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.loop import Loop
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.tokens import ENV_FILE
 
-LOOK_S = 60.0  # between two looks
+PAUSE_S = 60.0  # between two searches
 LIMIT_S = 60.0  # of one
 MODULE = "submit_tf_job.container.data.newest_checkpoint"
 
 
-class Watch:
+class CheckpointWatch:
     """Searches for the newest checkpoint at intervals while the commands of one generation run."""
 
     def __init__(
@@ -45,16 +45,16 @@ class Watch:
         thread.
         """
         while not self._is_over():
-            what = look(self.info, self.env, self.info.task["checkpoints"])
+            what = search(self.info, self.env, self.info.task["checkpoints"])
             self.loop.post(partial(self._tell_result, what))
-            time.sleep(float(self.info.task.get("checkpoints_s", LOOK_S)))
+            time.sleep(float(self.info.task.get("checkpoints_s", PAUSE_S)))
 
     def _tell_result(self, what: dict[str, Any]) -> None:
         if not self._is_over():
             self.tell(what)
 
 
-def found(job: StateMachine, now: float, what: dict[str, Any]) -> None:
+def store_result(job: StateMachine, now: float, what: dict[str, Any]) -> None:
     """Store the result of a search in the job; after a restart also report whether there is a
     checkpoint.
     """
@@ -70,7 +70,7 @@ def found(job: StateMachine, now: float, what: dict[str, Any]) -> None:
     job.checkpoint = what if known else job.checkpoint
 
 
-def look(info: Info, env: Mapping[str, str], uri: str) -> dict[str, Any]:
+def search(info: Info, env: Mapping[str, str], uri: str) -> dict[str, Any]:
     """Return uri, name, step and time of the newest checkpoint. Return only the uri if there is no
     checkpoint, and the uri and `why` if the search failed.
 
@@ -86,7 +86,7 @@ def look(info: Info, env: Mapping[str, str], uri: str) -> dict[str, Any]:
         done = subprocess.run(
             argv, input=request, stdout=pipe, stderr=none, env=clean, cwd=cwd, timeout=LIMIT_S
         )
-        found = foreign.parse(done.stdout)
+        found = untrusted.parse(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as err:
         found = {"why": str(err)[:200]}
     return dict(found if isinstance(found, dict) else {}, uri=uri)

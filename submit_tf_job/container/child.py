@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from submit_tf_job.container import foreign
+from submit_tf_job.container import untrusted
 from submit_tf_job.container.info import BootstrapProblem
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -295,7 +295,7 @@ class Child:
         """
         me, my_group, known = os.getpid(), os.getpgrp(), (self.group, self.guard)
         return [
-            f"{foreign.clean_text(p.name)} (process {p.pid})"
+            f"{untrusted.clean_text(p.name)} (process {p.pid})"
             for p in _visible_processes()
             if p.group == self.group or (p.parent == me and p.group != my_group)
             if p.pid not in known

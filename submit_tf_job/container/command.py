@@ -20,7 +20,7 @@ from submit_tf_job.container import (
 from submit_tf_job.container.child import STOPS, Child, Signals, is_shell, oom_kills
 from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
-from submit_tf_job.container.meeting import Meeting
+from submit_tf_job.container.peer_traffic import PeerTraffic
 from submit_tf_job.container.progress import Progress
 from submit_tf_job.container.sampler import Sampler
 
@@ -67,7 +67,7 @@ class TaskCommand:
         self.generation = self.next_generation = 0  # of the command, and of the next one
         self.oom_kills = 0  # before the command
         self.files_before: Collection[str] = ()  # in the working directory, at the start
-        self.meeting: Meeting | None = None  # of the command with other tasks
+        self.peer_traffic: PeerTraffic | None = None  # of the command with other tasks
         self.preparing = False  # the child is `prepare` of the job
         # the result of the command, the uploads that are still to be done, and whether it failed
         self.ending: tuple[dict[str, Any], list[dict[str, Any]], bool] | None = None
@@ -160,7 +160,7 @@ class TaskCommand:
 
                 self.close_servers = horovod.serve(self.info)
             self.files_before = self._files_in_cwd()
-            self.meeting = Meeting(self.info, time.monotonic())
+            self.peer_traffic = PeerTraffic(self.info, time.monotonic())
             self.run("starting", self.info.roles[self.info.role]["command"])
         except BootstrapProblem as problem:
             self.fail(problem)
@@ -230,12 +230,12 @@ class TaskCommand:
 
     def watch(self, now: float) -> None:
         """Check for new output, and for the end of the command and of its process group."""
-        self.stamps.look(now)
+        self.stamps.check(now)
         if self.child and not self.child.over:
-            self.usage.look(now)
+            self.usage.measure(now)
             over = self.child.poll(now)
-            if self.meeting and self.child.code is None:
-                self.meeting.look(now)
+            if self.peer_traffic and self.child.code is None:
+                self.peer_traffic.check(now)
             if self.child.left:
                 self.warn(LEFT % (self.info.name, ", ".join(self.child.left[:5])))
                 self.child.left = []
@@ -298,7 +298,7 @@ class TaskCommand:
             text = left_files.sentence(self.info.name, self.files_before, self._files_in_cwd())
             if text:
                 self.warn(text, "left files")
-        met = self.meeting.result(self.ended_at) if self.meeting else None
+        met = self.peer_traffic.result(self.ended_at) if self.peer_traffic else None
         self.record = dict(record, last_lines=lines, duration_s=duration_s, met=met)
         self.ended(self.ended_at)
 
@@ -327,7 +327,7 @@ class TaskCommand:
 
     def close(self) -> None:
         """Kill what is left of the command's processes, because the task ends."""
-        self.stamps.look(time.monotonic(), last=True)
+        self.stamps.check(time.monotonic(), last=True)
         self.usage.close()
         self.forget()
 

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import foreign, tfconfig
+from submit_tf_job.container import tfconfig, untrusted
+from submit_tf_job.container.dns_client import plain
 from submit_tf_job.container.greeter import Greeter
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.loop import SILENCE, Loop, silent_s
-from submit_tf_job.container.names import plain
 from submit_tf_job.container.ports import BACKLOG, Reservation, reserve
 from submit_tf_job.container.rendezvous.members import Member
 from submit_tf_job.container.wire import LINE_LIMIT, Channel, ChannelClosed, pack
@@ -58,8 +58,8 @@ class Peer:
         that the task got from the deciding task, and how many seconds after this `pong` the command
         ended.
         """
-        ago, after = (foreign.seconds(message.get(key)) for key in ("ago", "after"))
-        place = (foreign.whole(message.get("number")) or 0) - self.pongs - 1
+        ago, after = (untrusted.seconds(message.get(key)) for key in ("ago", "after"))
+        place = (untrusted.whole(message.get("number")) or 0) - self.pongs - 1
         if "after" in message and -len(self.told) <= place < 0:
             ago = max(ago, now - self.told[place] - after)
         return ago
@@ -166,10 +166,10 @@ class Peers:
             self.log(f"a connection from {peer.origin} was dropped: a message led to {err!r}"[:300])
             self.close(peer)
 
-    def identify(self, peer: Peer, m: Member) -> None:
+    def identify(self, peer: Peer, member: Member) -> None:
         self.unidentified.pop(peer.number, None)
         self.known[peer.number] = peer
-        peer.member = m
+        peer.member = member
 
     def tasks(self) -> list[tuple[Peer, Member]]:
         """Return the connections with their tasks."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from submit_tf_job.container.dns_client import Resolver
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.names import Resolver
 
-MOVED = 2  # so many looks at the deciding task in turn must find another address
+MOVED = 2  # consecutive checks of the deciding task that must find another address
 
 
 class PlaceWatch:
@@ -21,10 +21,10 @@ class PlaceWatch:
         another network.
         """
         self.resolver, self.every_s, self.seen = resolver, every_s, seen
-        self.looked = 0.0
+        self.checked_at = 0.0
         self.moves = 0  # how often in turn it had another address
 
-    def look(self, now: float, home: Callable[[], str], moved: Callable[[str], None]) -> None:
+    def check(self, now: float, home: Callable[[], str], moved: Callable[[str], None]) -> None:
         """Look up the deciding task's address, if a check is due and no look-up is in progress.
 
         Args:
@@ -39,8 +39,8 @@ class PlaceWatch:
                 self.moves = 0
                 moved(address)
 
-        if home() and now >= self.looked + self.every_s and not self.resolver.busy:
-            self.looked = now
+        if home() and now >= self.checked_at + self.every_s and not self.resolver.busy:
+            self.checked_at = now
             self.resolver.start([self.resolver.sought()], found)
 
 

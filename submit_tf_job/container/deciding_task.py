@@ -9,15 +9,15 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, foreign
+from submit_tf_job.container import contract, untrusted
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.connections import Peer, Peers
 from submit_tf_job.container.deciding_address import PlaceWatch, finder
+from submit_tf_job.container.dns_client import Resolver
 from submit_tf_job.container.info import BootstrapProblem, Info, exit_status, log
 from submit_tf_job.container.job_end import FLUSH_S, JobEnd
 from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.loop import SILENCE, TICK_S, Loop
-from submit_tf_job.container.names import Resolver
 from submit_tf_job.container.rendezvous import states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import Member, listed
@@ -25,7 +25,7 @@ from submit_tf_job.container.stacks import AllStacks
 from submit_tf_job.container.wire import ChannelClosed, pack, pack_addresses
 
 LOOKUP_S = 0.5  # between two rounds of DNS queries
-FIRST_LOOK_S = 1.0  # when the job's lifetime ends; a start does not wait for that
+LIFETIME_READ_AFTER_S = 1.0  # when the job's lifetime ends; a start does not wait for that
 SUSPENDED_S = 2 * TICK_S  # a longer turn means that this task may have been suspended
 
 
@@ -81,7 +81,7 @@ class DecidingTask:
         self.peers.take_over()
 
     def _watch_lifetime(self) -> None:
-        time.sleep(FIRST_LOOK_S)
+        time.sleep(LIFETIME_READ_AFTER_S)
         from submit_tf_job.container import lifetime  # imports an HTTP client
 
         lifetime.watch(self.info, self._lifetime_ends)
@@ -135,73 +135,75 @@ class DecidingTask:
 
     # --- what the others say ----------------------------------------------------------------------
     def _connection_closed(self, peer: Peer, ended: bool, silent_s: float) -> None:
-        now, m = time.monotonic(), peer.member
+        now, member = time.monotonic(), peer.member
         self.changed = True
-        if m is None:
+        if member is None:
             return
         if ended:
-            self.end.told(now - FLUSH_S, m)
+            self.end.told(now - FLUSH_S, member)
         self._look_for_stillness(now)
-        self.job.gone(now, m, ended and not peer.away, silent_s, peer.away)
+        self.job.connection_lost(now, member, ended and not peer.away, silent_s, peer.away)
 
     def _handle_message(self, peer: Peer, message: Mapping[str, Any]) -> None:
-        now, kind, m = peer.heard, message["t"], peer.member
+        now, kind, member = peer.heard, message["t"], peer.member
         self._look_for_stillness(now)
-        if m is None or kind == "hello":
-            if m is not None or kind != "hello":
+        if member is None or kind == "hello":
+            if member is not None or kind != "hello":
                 raise ChannelClosed("not a hello")
             self._handle_hello(now, peer, message)
         elif kind == "ping":
             if "probe" not in message:
-                self.job.news.heard(now - foreign.seconds(message.get("quiet")), m.name)
-            self.job.usage.heard(m.name, message.get("use"))
+                self.job.news.heard(now - untrusted.seconds(message.get("quiet")), member.name)
+            self.job.usage.heard(member.name, message.get("use"))
             self.peers.pong(peer, message)
         elif kind == "stopping":
-            m.stopping = True
+            member.stopping = True
         elif kind == "away":
             peer.away = True
         elif kind == "stacks":
             if self.stacks:
-                self.stacks.heard(m.name, message.get("number"), message)
+                self.stacks.heard(member.name, message.get("number"), message)
         else:
-            self._handle_news(now, peer, m, message)
+            self._handle_news(now, peer, member, message)
 
-    def _handle_news(self, now: float, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
+    def _handle_news(
+        self, now: float, peer: Peer, member: Member, message: Mapping[str, Any]
+    ) -> None:
         """Handle a message that changes the report."""
         kind, self.changed = message["t"], True
         if kind == "progress":
-            self.job.record_progress(now, m, message.get("data"))
+            self.job.record_progress(now, member, message.get("data"))
         elif kind == "warn":
-            text, about = (foreign.text(message.get(key), 1000) for key in ("text", "about"))
-            text = text if m.name in text or not text else f"{m.name}: {text}"
-            self.job.warn(now, text, about and f"{m.name} {about[:100]}")
+            text, about = (untrusted.text(message.get(key), 1000) for key in ("text", "about"))
+            text = text if member.name in text or not text else f"{member.name}: {text}"
+            self.job.warn(now, text, about and f"{member.name} {about[:100]}")
         elif kind == "running":
-            self.job.running(m)
+            self.job.running(member)
         elif kind == "ready" and message.get("generation") == self.job.generation:
-            served = foreign.ports(message.get("ports"))
-            self.job.ready(m, foreign.port(message.get("port")), served)
-            if m.state == states.ARRIVED:
-                self._may_go(peer, m)
+            served = untrusted.ports(message.get("ports"))
+            self.job.ready(member, untrusted.port(message.get("port")), served)
+            if member.state == states.ARRIVED:
+                self._may_go(peer, member)
         elif kind == "done":
-            self.job.usage.heard(m.name, message.get("use"))
-            self.job.done(now, m, dict(message, ago=peer.age(now, message)))
-            peer.send("noted", **({"stay": True} if self.end.hold.may_be(m) else {}))
+            self.job.usage.heard(member.name, message.get("use"))
+            self.job.done(now, member, dict(message, ago=peer.age(now, message)))
+            peer.send("noted", **({"stay": True} if self.end.hold.may_be(member) else {}))
 
     def _handle_hello(self, now: float, peer: Peer, message: Mapping[str, Any]) -> None:
         job = self.job
-        m, reply = job.hello(now, message, peer, peer.ends)
+        member, reply = job.hello(now, message, peer, peer.ends)
         self.changed = True
         if reply == "bad":
             raise ChannelClosed("a hello that makes no sense")
         if reply == "wrong-job":
             self._log_once(f"a task of another job called, from {peer.origin}")
-        if m is None or reply != "welcome":
-            peer.send(reply, status=job.leave_status(m) if m else 0, why=job.why)
-            if m:
-                self.end.told(now, m)
+        if member is None or reply != "welcome":
+            peer.send(reply, status=job.leave_status(member) if member else 0, why=job.why)
+            if member:
+                self.end.told(now, member)
             return  # the peer closes; otherwise `check_silence` drops it
-        self.peers.identify(peer, m)
-        known = {"attempt": m.attempt, "process": job.me.process}
+        self.peers.identify(peer, member)
+        known = {"attempt": member.attempt, "process": job.me.process}
         peer.send("welcome", **known, **self.history())
         peer.told[0] = time.monotonic()
         if self.peers.probed:
@@ -210,20 +212,20 @@ class DecidingTask:
             until = min(now + settle_s, self.peers.probed_at + 3 * settle_s)
             job.settle_until = max(job.settle_until, until)
         waits = message.get("state") == "waiting"
-        again = m.state == states.ABSENT or (m.state == states.LEFT_OUT and not waits)
+        again = member.state == states.ABSENT or (member.state == states.LEFT_OUT and not waits)
         if job.graceful:
-            self.end.ask_to_save(peer, m)
-        elif job.stays(m) and again:
+            self.end.ask_to_save(peer, member)
+        elif job.stays(member) and again:
             peer.send("again", **self.history())
-        elif waits and m.state not in (*states.OUT, states.LEFT_OUT):
-            self._may_go(peer, m)
+        elif waits and member.state not in (*states.OUT, states.LEFT_OUT):
+            self._may_go(peer, member)
 
-    def _may_go(self, peer: Peer, m: Member) -> None:
+    def _may_go(self, peer: Peer, member: Member) -> None:
         """If the other tasks have started their commands, tell a waiting task to start its
         command.
         """
         runs = self.job.phase in (states.RUNNING, states.FINISHING)
-        if (runs or m.is_sidecar) and m.role not in self.job.held:
+        if (runs or member.is_sidecar) and member.role not in self.job.held:
             peer.send_packed(self.go)
 
     # --- generations ------------------------------------------------------------------------------
@@ -250,15 +252,15 @@ class DecidingTask:
         """Send the facts of `history` to all tasks, including the sidecars: the witness may be the
         only other task.
         """
-        for peer, m in self.peers.tasks() if self.job.retries else ():
-            if all_tasks or not self.job.stays(m):
+        for peer, member in self.peers.tasks() if self.job.retries else ():
+            if all_tasks or not self.job.stays(member):
                 peer.send("past", **self.history())
 
     def _call_generation(self, now: float) -> None:
         """Have all tasks end their commands for the next generation."""
         self.peers.probed = False
-        for peer, m in self.peers.tasks():
-            peer.send("again" if self.job.stays(m) else "past", **self.history())
+        for peer, member in self.peers.tasks():
+            peer.send("again" if self.job.stays(member) else "past", **self.history())
         self.command.renew(now, self.job.generation)
 
     def renewed(self) -> None:
@@ -292,7 +294,7 @@ class DecidingTask:
         job = self.job
         self.peers.waited()
         if job.retries:
-            self.place.look(now, self._own_address, self._task_moved)
+            self.place.check(now, self._own_address, self._task_moved)
         if job.superseded:
             log(f"YARN has started a later container of {self.info.name}; this one leaves")
             self.loop.exit = contract.EXIT_DECIDING_LOST
@@ -322,7 +324,7 @@ class DecidingTask:
         from submit_tf_job.container import stacks  # few jobs need it
 
         self.stacks = self.stacks or stacks.AllStacks(self.command, self.job, self.peers)
-        self.changed |= self.stacks.look(now)
+        self.changed |= self.stacks.poll(now)
 
     def _listen_to_others(self, now: float) -> None:
         """Close silent connections; take over names that DNS has returned meanwhile, and answers to
@@ -350,7 +352,7 @@ class DecidingTask:
         if self.info.by_place or self.resolver.busy or now < self.looked_up + LOOKUP_S:
             return
         self.looked_up = now
-        tasks = {self.info.host(name): name for name in self.job.unnamed(now)}
+        tasks = {self.info.host(name): name for name in self.job.without_dns_name(now)}
 
         def found(host: str, address: str | None) -> None:
             name = tasks[host]
@@ -413,7 +415,7 @@ class DecidingTask:
         packed = pack_addresses(self.info.addressed_tasks(), hosts)
         self.go = pack("go", hosts=packed, ports=taken, **self.history())
         self.info.attempt = job.me.attempt
-        self._release_roles({m.role for m in job.cluster} - job.held)
+        self._release_roles({member.role for member in job.cluster} - job.held)
         self._send_history()
         if self.info.task.get("checkpoints"):
             self._watch_checkpoints()
@@ -422,18 +424,18 @@ class DecidingTask:
         from submit_tf_job.container import checkpoints  # few jobs need it
 
         def found(what: dict[str, Any]) -> None:
-            checkpoints.found(self.job, time.monotonic(), what)
+            checkpoints.store_result(self.job, time.monotonic(), what)
             self.changed = True
 
-        watching = checkpoints.Watch(self.job, self.command.env, self.loop, found)
+        watching = checkpoints.CheckpointWatch(self.job, self.command.env, self.loop, found)
         threading.Thread(target=watching.run, name="checkpoints", daemon=True).start()
 
     def _release_roles(self, roles: Collection[str]) -> None:
         """Tell the tasks of some roles to start their commands; start this task's own command, if
         its role is among them.
         """
-        for peer, m in self.peers.tasks():
-            if m.role in roles and m.state != states.LEFT_OUT:
+        for peer, member in self.peers.tasks():
+            if member.role in roles and member.state != states.LEFT_OUT:
                 peer.send_packed(self.go)
         command, me = self.command, self.job.me
         idle = not (command.record or command.child)

@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.container import foreign
+from submit_tf_job.container import untrusted
 from submit_tf_job.container.control_groups import read_number
 
 EVERY_S = 5
@@ -78,7 +78,7 @@ class GpuWatch:
         """Note that a command starts, and drop the samples of an earlier command."""
         self.began, self.gpus = now, {}
 
-    def look(self, now: float) -> None:
+    def read_samples(self, now: float) -> None:
         """Store the samples that have arrived since the last call."""
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Nvidia(GpuWatch):
         os.set_blocking(self.process.stdout.fileno(), False)
         self.pid = self.process.pid
 
-    def look(self, now: float) -> None:
+    def read_samples(self, now: float) -> None:
         """Read the lines that the tool has printed."""
         if not self.process or not self.process.stdout:
             return
@@ -136,7 +136,7 @@ class Nvidia(GpuWatch):
         lines = (self.rest + data).split(b"\n")
         self.rest = lines.pop()[-1000:] if data else b""
         for line in lines[-2 * MOST_GPUS :]:
-            self._take_line(now, foreign.clean_line(line.decode("utf-8", "replace")).strip())
+            self._take_line(now, untrusted.clean_line(line.decode("utf-8", "replace")).strip())
         if not data:
             said = self.why.partition(": ")[2]
             self.why = "nvidia-smi has ended" + (f"; it said: {said}" if said else "")
@@ -193,7 +193,7 @@ class Amd(GpuWatch):
         super().__init__()
         self.cards = cards
 
-    def look(self, now: float) -> None:
+    def read_samples(self, now: float) -> None:
         """Read the files of each card."""
         for index, card in enumerate(self.cards[:MOST_GPUS]):
             names = ("gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total")

@@ -32,11 +32,11 @@ class Hold:
         self.seen_at = 0.0  # when the held task was last connected
         self.member: Member | None = None  # the task whose container is held
 
-    def may_be(self, m: Member) -> bool:
+    def may_be(self, member: Member) -> bool:
         """Return whether a task that has ended must stay until the first failure is known, because
         its container may be held.
         """
-        failed = any(record["task"] == m.name for record in self.job.failures)
+        failed = any(record["task"] == member.name for record in self.job.failures)
         return bool(self.limit_s) and failed and self.job.phase != states.ENDING
 
     def begin(self, now: float) -> None:
@@ -46,37 +46,37 @@ class Hold:
         job, first = self.job, self.job.first
         if not self.limit_s or job.verdict != states.FAILED or not first or self.signals.stop():
             return
-        m = job.members[first["task"]]
-        is_here = m is job.me or m.peer is not None
+        member = job.members[first["task"]]
+        is_here = member is job.me or member.peer is not None
         if not is_here or first["reason"] in _OF_OTHERS:
             return
-        self.member, self.until, self.seen_at = m, now + self.limit_s, now
+        self.member, self.until, self.seen_at = member, now + self.limit_s, now
         job.kept = {
-            "task": m.name,
-            "host": m.host,
-            "container": m.container,
-            "directory": job.info.cwd if m is job.me else m.directory,
+            "task": member.name,
+            "host": member.host,
+            "container": member.container,
+            "directory": job.info.cwd if member is job.me else member.directory,
             "until": job.info.wall + self.until,
         }
-        job.event(now, f"the container of {m.name} stays for {self.limit_s:g} s")
-        if m is job.me:
+        job.event(now, f"the container of {member.name} stays for {self.limit_s:g} s")
+        if member is job.me:
             log_hold(job.info, self.limit_s)
 
-    def left(self, m: Member) -> dict[str, Any]:
+    def left(self, member: Member) -> dict[str, Any]:
         """Return `hold_s`, the seconds for which a task must stay, as a field of the message that
         the job has ended; {} for a task that is not held.
         """
         left_s = self.until - time.monotonic()
-        return {"hold_s": round(left_s, 3)} if m is self.member and left_s > 0 else {}
+        return {"hold_s": round(left_s, 3)} if member is self.member and left_s > 0 else {}
 
     def is_held(self, now: float) -> bool:
         """Return whether the container is still held. End the hold if its time is over, if the task
         has gone, or if a signal came (from `release`, or from a stop).
         """
-        job, m = self.job, self.member
-        if m is None:
+        job, member = self.job, self.member
+        if member is None:
             return False
-        if m is job.me or m.peer is not None:
+        if member is job.me or member.peer is not None:
             self.seen_at = now
         is_gone = now >= self.seen_at + max(contract.CLOSED_S, job.info.task["grace_s"])
         if now < self.until and not is_gone and not self.signals.stop():
@@ -86,5 +86,5 @@ class Hold:
         why = "it is gone" if is_gone else "its time is over"
         if self.signals.stop():
             why = "released"
-        job.event(now, f"the container of {m.name} is no longer held: {why}")
+        job.event(now, f"the container of {member.name} is no longer held: {why}")
         return False

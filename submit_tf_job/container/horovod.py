@@ -12,8 +12,8 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
 
+from submit_tf_job.container.dns_client import listening_socket
 from submit_tf_job.container.info import BootstrapProblem, Info
-from submit_tf_job.container.names import listening_socket
 from submit_tf_job.container.program_variables import ranks
 
 # Gloo's addresses are a few hundred bytes for each pair of tasks.

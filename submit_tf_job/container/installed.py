@@ -10,12 +10,12 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 
-from submit_tf_job.container import foreign
+from submit_tf_job.container import untrusted
 from submit_tf_job.container.info import Info
 
 TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow_cpu", "tf-nightly")
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
-LOOK_S = 10.0
+LIMIT_S = 10.0
 # Both fail in Keras 3: keras-team/keras issues 20585 and 18624; measured with TensorFlow 2.21.
 STRATEGIES = {
     "multi-worker": "MultiWorkerMirroredStrategy",
@@ -73,9 +73,9 @@ def versions(python: str, env: Mapping[str, str]) -> dict[str, str]:
         nothing, argv = subprocess.DEVNULL, [python, "-I", "-c", _LOOK]
         pipe = subprocess.PIPE  # its exit status does not matter
         done = subprocess.run(
-            argv, env=env, stdin=nothing, stdout=pipe, stderr=nothing, timeout=LOOK_S
+            argv, env=env, stdin=nothing, stdout=pipe, stderr=nothing, timeout=LIMIT_S
         )
-        found = foreign.parse(done.stdout.decode("utf-8"))
+        found = untrusted.parse(done.stdout.decode("utf-8"))
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
     if not isinstance(found, dict):

@@ -56,22 +56,22 @@ class JobEnd:
             job.linger_until = max(job.linger_until, now + command.data.patience_s)
         # the command has a signal from outside already
         command.stop(now, 0 if job.verdict == states.STOPPED else 15)
-        for peer, m in self.peers.tasks():
+        for peer, member in self.peers.tasks():
             if job.graceful:
-                self.ask_to_save(peer, m)
+                self.ask_to_save(peer, member)
             elif job.verdict == states.STOPPED:  # YARN stops the others itself
                 self.peers.close(peer)
-            elif m is not job.witness:  # which is the last: `_close_application`
-                self._tell_end(peer, m, **self.hold.left(m))
+            elif member is not job.witness:  # which is the last: `_close_application`
+                self._tell_end(peer, member, **self.hold.left(member))
 
-    def _tell_end(self, peer: Peer, m: Member, **more: Any) -> None:
-        peer.send("end", why=self.job.why, status=self.job.leave_status(m), **more)
+    def _tell_end(self, peer: Peer, member: Member, **more: Any) -> None:
+        peer.send("end", why=self.job.why, status=self.job.leave_status(member), **more)
 
-    def ask_to_save(self, peer: Peer, m: Member) -> None:
+    def ask_to_save(self, peer: Peer, member: Member) -> None:
         """Tell a task to end its command, in a graceful stop."""
-        if saves(m):
+        if saves(member):
             left_s = max(1.0, self.job.linger_until - time.monotonic())
-            self._tell_end(peer, m, grace_s=round(left_s, 3))
+            self._tell_end(peer, member, grace_s=round(left_s, 3))
 
     def save(self, now: float) -> bool:
         """Give the tasks time to save, for as long as the client that stops the job waits. Return
@@ -82,8 +82,8 @@ class JobEnd:
             job.linger_until = until
             if command.child:
                 command.child.spare(until)
-            for peer, m in self.peers.tasks():
-                if saves(m):
+            for peer, member in self.peers.tasks():
+                if saves(member):
                     peer.send("grace", grace_s=round(until - now, 3))
         if self.saved or not command.idle or job.saving(now):
             return False
@@ -104,22 +104,22 @@ class JobEnd:
             return not job.info.task.get("meeting") or now >= job.late_until
         if job.awaits_latecomers(now):
             return False
-        others = any(m is not job.witness for _, m in self.peers.tasks())
+        others = any(member is not job.witness for _, member in self.peers.tasks())
         if others and now < job.linger_until:
             return False
         return job.verdict == states.STOPPED or self._close_application(now)
 
     def _holds_container(self, now: float) -> bool:
         """Return whether a container is held; if the hold has just ended, tell its task."""
-        m = self.hold.member
+        member = self.hold.member
         is_held = self.hold.is_held(now)
-        if m is not None and m.peer and not is_held:
-            self._tell_end(m.peer, m)
+        if member is not None and member.peer and not is_held:
+            self._tell_end(member.peer, member)
         return is_held
 
-    def told(self, at: float, m: Member) -> None:
+    def told(self, at: float, member: Member) -> None:
         """Note when the witness has learned of the end of the job."""
-        if m is self.job.witness and self.job.closing:
+        if member is self.job.witness and self.job.closing:
             self.witness_told_at = at
 
     def _close_application(self, now: float) -> bool:
@@ -147,8 +147,8 @@ class JobEnd:
         job = self.job
         self.leave_by = self.leave_by or now + LAST_REPORT_S
         if job.graceful:
-            for peer, m in self.peers.tasks():
-                self._tell_end(peer, m)
+            for peer, member in self.peers.tasks():
+                self._tell_end(peer, member)
         self.loop.final = job.verdict != states.STOPPED
         if not self.writer.write(now, True, over=True) and now < self.leave_by:
             return

@@ -50,7 +50,7 @@ def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
         "wanted": wanted,
         "arrived": wanted - job.absent,
         "missing": job.missing()[:KEPT] if waiting else [],
-        "unnamed": job.unnamed(now)[:KEPT],
+        "unnamed": job.without_dns_name(now)[:KEPT],
         "start": job.start_times,
         "roles": {role: _role_counts(job, role) for role in info.counts},
         "outcome": job.outcome,
@@ -82,20 +82,20 @@ def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
         own = [] if over or job.me.state in states.OUT else [job.me.name]
         report["saving"] = (own + job.saving(now))[:KEPT]
     if len(job.members) <= TASKS_LISTED:
-        report["tasks"] = [_task_entry(job, m) for m in job.members.values()]
+        report["tasks"] = [_task_entry(job, member) for member in job.members.values()]
     return report
 
 
-def _task_entry(job: StateMachine, m: Member) -> dict[str, Any]:
+def _task_entry(job: StateMachine, member: Member) -> dict[str, Any]:
     """Return the entry of a task in the report. While the tasks wait for the next generation, a
     connected task that is not ready yet is still ending its command.
     """
     keys = ("host", "address", "container", "state", "attempt", "status")
-    found = {key: getattr(m, key) for key in keys}
-    if m.state == states.ABSENT and (m is job.me or m.peer is not None):
+    found = {key: getattr(member, key) for key in keys}
+    if member.state == states.ABSENT and (member is job.me or member.peer is not None):
         found["state"] = states.RESTARTING
-    gpus = job.info.gpus if m is job.me else m.gpus
-    return dict(found, task=m.name, **({"gpus": gpus} if gpus else {}))
+    gpus = job.info.gpus if member is job.me else member.gpus
+    return dict(found, task=member.name, **({"gpus": gpus} if gpus else {}))
 
 
 def _stored_outputs(job: StateMachine, state: str) -> list[dict[str, Any]]:
@@ -115,10 +115,12 @@ def _served_ports(job: StateMachine) -> list[dict[str, Any]]:
     info = job.info
     job.me.ports = info.served
     own = info.task["ports"]["mode"] != "host"
-    serving = [m for m in job.members.values() if m.ports and m.state not in states.OUT]
+    serving = [
+        member for member in job.members.values() if member.ports and member.state not in states.OUT
+    ]
     return [
-        {"task": m.name, "host": m.address if own else m.host, "ports": m.ports}
-        for m in serving[:TASKS_LISTED]
+        {"task": member.name, "host": member.address if own else member.host, "ports": member.ports}
+        for member in serving[:TASKS_LISTED]
     ]
 
 

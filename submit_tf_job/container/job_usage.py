@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, foreign
+from submit_tf_job.container import contract, untrusted
 
 NEWEST, MEAN, MOST = "newest", "mean", "most"  # what stands for several values of a curve
 
@@ -84,7 +84,7 @@ _CURVES = (
 
 def _clean_amounts(value: Any) -> dict[str, float]:
     found = value if isinstance(value, dict) else {}
-    numbers = ((what, foreign.number(found.get(what))) for what in _WHATS)
+    numbers = ((what, untrusted.number(found.get(what))) for what in _WHATS)
     return {what: number for what, number in numbers if number is not None and number >= 0}
 
 
@@ -94,12 +94,12 @@ def clean_use(value: Any) -> dict[str, Any] | None:
     """
     if not isinstance(value, dict):
         return None
-    found: dict[str, Any] = {"for_s": foreign.seconds(value.get("for_s"))}
+    found: dict[str, Any] = {"for_s": untrusted.seconds(value.get("for_s"))}
     found.update((key, _clean_amounts(value.get(key))) for key in _AMOUNTS)
-    found["peak_by"] = foreign.text(value.get("peak_by"), 20)
+    found["peak_by"] = untrusted.text(value.get("peak_by"), 20)
     gpus = value.get("gpus")
     cleaned = [_clean_gpu(gpu) for gpu in (gpus[:64] if isinstance(gpus, list) else ())]
-    why = foreign.text(value.get("gpus_unknown"), 300)
+    why = untrusted.text(value.get("gpus_unknown"), 300)
     return dict(
         found, **({"gpus": cleaned} if cleaned else {}), **({"gpus_unknown": why} if why else {})
     )
@@ -111,7 +111,7 @@ def _clean_gpu(value: Any) -> dict[str, Any]:
     for key in ("percent", "memory_bytes"):
         amounts = _clean_amounts(gpu.get(key))
         found.update({key: amounts} if amounts else {})
-    total = foreign.number(gpu.get("memory_total_bytes"))
+    total = untrusted.number(gpu.get("memory_total_bytes"))
     return dict(found, **({"memory_total_bytes": total} if total else {}))
 
 
@@ -220,7 +220,7 @@ class JobUsage:
             told.setdefault(name.rpartition("-")[0], {})[name] = use
         return {role: role_use(uses, running) for role, uses in sorted(told.items())}
 
-    def look(self, at: float, roles: Mapping[str, Any]) -> None:
+    def add_points(self, at: float, roles: Mapping[str, Any]) -> None:
         """Add a point, `at` seconds after the start, to each curve of use."""
         for role, use in roles.items():
             for name, key, which, _, keeps in _CURVES:
@@ -245,4 +245,4 @@ class JobUsage:
 
 def _point_for_file(point: list[Any]) -> list[Any]:
     at, step, value = point
-    return [at, step, foreign.metric(value if abs(value) >= 1e6 else float(f"{value:.6g}"))]
+    return [at, step, untrusted.metric(value if abs(value) >= 1e6 else float(f"{value:.6g}"))]

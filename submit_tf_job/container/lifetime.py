@@ -19,10 +19,10 @@ from submit_tf_job.container.info import Info
 
 RECORD, REPORT = ".json", ".report"
 KEY = "lifetime_s"  # of the record: from the time of the file on
-LOOK_S = 60.0  # the longest pause between two looks
-MISSING = 10  # looks, after which the client that submitted the job has not written it
-MARGIN_S = 10.0  # the record is written after the POST, and a look may be late
-LATE_S = 15.0  # YARN looks every 3 s whether a lifetime is over
+LONGEST_PAUSE_S = 60.0  # between two reads
+MISSING = 10  # reads, after which the client that submitted the job has not written it
+MARGIN_S = 10.0  # the record is written after the POST, and a read may be late
+LATE_S = 15.0  # YARN checks every 3 s whether a lifetime is over
 
 
 def watch(info: Info, ends: Callable[[float], None]) -> None:
@@ -43,11 +43,11 @@ def watch(info: Info, ends: Callable[[float], None]) -> None:
             until = time.monotonic() + left_s
         except StoreError as err:  # what is known still holds
             missing += isinstance(err, NotFound)
-        pause_s = LOOK_S if until is None else until - grace_s - time.monotonic()
+        pause_s = LONGEST_PAUSE_S if until is None else until - grace_s - time.monotonic()
         if until is not None and pause_s <= 0:
             ends(until + LATE_S)
             return
-        time.sleep(min(LOOK_S, max(1.0, pause_s)))
+        time.sleep(min(LONGEST_PAUSE_S, max(1.0, pause_s)))
 
 
 def _read_left(info: Info) -> float | None:

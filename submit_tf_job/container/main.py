@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, environment, foreign, ports, task_files
+from submit_tf_job.container import contract, environment, ports, task_files, untrusted
 from submit_tf_job.container.child import Signals
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.deciding_task import DecidingTask
@@ -181,6 +181,6 @@ def _repeat_outcome(info: Info, marker: Mapping[str, Any]) -> int:
 
 
 def _log_outcome(outcome: Mapping[str, Any]) -> None:
-    text = json.dumps(foreign.clean(outcome), separators=(",", ":"), sort_keys=True)
+    text = json.dumps(untrusted.clean(outcome), separators=(",", ":"), sort_keys=True)
     with contextlib.suppress(OSError):
         os.write(2, (f"{contract.OUTCOME_MARK}{text}\n").encode("ascii"))

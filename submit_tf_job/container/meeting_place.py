@@ -14,11 +14,11 @@ import socket
 import time
 from collections.abc import Callable
 
-from submit_tf_job.container import foreign
+from submit_tf_job.container import untrusted
 from submit_tf_job.container.data.store import NotFound, StoreError, retry
 from submit_tf_job.container.data.webhdfs_client import WebHdfs
+from submit_tf_job.container.dns_client import Resolver, family_of, look_up
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.names import Resolver, family_of, look_up
 
 MODE = "700"  # of the directories
 READS_A_SECOND = 200.0  # of all tasks together
@@ -45,7 +45,7 @@ class Place:
         with contextlib.suppress(NotFound):
             for path, _, _ in self.store.list(self.path):
                 number, _, address = posixpath.basename(path).partition("_")
-                if number.isdecimal() and len(number) <= foreign.DIGITS and address:
+                if number.isdecimal() and len(number) <= untrusted.DIGITS and address:
                     entries.append((int(number), address.replace("-", ":"), path))
         return sorted(entries)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, foreign
+from submit_tf_job.container import contract, untrusted
 from submit_tf_job.container.caller import ANSWER_S, Caller
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.info import (
@@ -107,13 +107,13 @@ class OtherTask:
         return dict(hello, **known)
 
     def _handle_message(self, now: float, message: Mapping[str, Any]) -> None:
-        kind, status = message["t"], foreign.whole(message.get("status"))
+        kind, status = message["t"], untrusted.whole(message.get("status"))
         history = message.get("history")
-        if isinstance(history, dict) and foreign.whole(history.get("generation")) is not None:
+        if isinstance(history, dict) and untrusted.whole(history.get("generation")) is not None:
             self.history = history
         if kind == "welcome":
-            attempt = foreign.whole(message.get("attempt"))
-            self.info.attempt, self.seen = attempt or 0, foreign.text(message.get("process"), 255)
+            attempt = untrusted.whole(message.get("attempt"))
+            self.info.attempt, self.seen = attempt or 0, untrusted.text(message.get("process"), 255)
             if not self.command.child and not self.command.record:
                 log(f"registered with {self.info.deciding}; waiting for the start signal")
         elif kind == "again" and self.leave is None:
@@ -129,27 +129,27 @@ class OtherTask:
         elif kind == "stacks":
             self._take_stacks(message)
         elif kind == "grace" and self.command.child:
-            self.command.child.spare(now + foreign.seconds(message.get("grace_s")))
+            self.command.child.spare(now + untrusted.seconds(message.get("grace_s")))
 
     def _told_end(self, now: float, message: Mapping[str, Any], status: int) -> None:
         if self.leave is None and not self.command.record:
-            why = foreign.text(message.get("why"), 500)
+            why = untrusted.text(message.get("why"), 500)
             log(f"stopping: {why or 'this task has ended before'}")
         self.loop.final = True
-        hold_s = foreign.seconds(message.get("hold_s"))
+        hold_s = untrusted.seconds(message.get("hold_s"))
         self.hold_until = now + hold_s
         if hold_s:
             log_hold(self.info, hold_s)
         if "grace_s" in message:
-            self.command.stop_grace_s = foreign.seconds(message["grace_s"])
+            self.command.stop_grace_s = untrusted.seconds(message["grace_s"])
             self.command.warn_unstored()
         self._leave_with(now, status)
 
     def _take_stacks(self, message: Mapping[str, Any]) -> None:
         from submit_tf_job.container import stacks
 
-        number, limit = (foreign.whole(message.get(key)) or 0 for key in ("number", "limit"))
-        watch_s = min(foreign.seconds(message.get("watch_s")), stacks.ALL_S)
+        number, limit = (untrusted.whole(message.get(key)) or 0 for key in ("number", "limit"))
+        watch_s = min(untrusted.seconds(message.get("watch_s")), stacks.ALL_S)
         send = self.caller.send
         stacks.take_in_thread(
             self.command, limit, watch_s, lambda found: send("stacks", number=number, **found)
@@ -164,7 +164,7 @@ class OtherTask:
             return
         self.gave_up = None
         hosts = unpack_addresses(self.info.addressed_tasks(), message["hosts"])
-        command.learn(hosts, foreign.ports(message.get("ports"), None))
+        command.learn(hosts, untrusted.ports(message.get("ports"), None))
         if not command.record:
             command.start()
         if command.child:

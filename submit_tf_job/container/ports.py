@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container.child import Signals
+from submit_tf_job.container.dns_client import listening_socket
 from submit_tf_job.container.info import BootstrapProblem, Info, log
-from submit_tf_job.container.names import listening_socket
 
 # the ports to try where containers have addresses of their own
 OWN = {"first": 20000, "last": 32767}

@@ -14,9 +14,9 @@ import socket
 from collections.abc import Callable
 
 from submit_tf_job.container import contract, tfconfig
+from submit_tf_job.container.dns_client import listening_socket
 from submit_tf_job.container.environment import ONE_VARIABLE
 from submit_tf_job.container.info import BootstrapProblem, Info, host_port
-from submit_tf_job.container.names import listening_socket
 
 # Bytes of all lists of hosts in variables; longer ones are in files. The kernel accepts 128 KiB for
 # one variable, and a quarter of the stack's limit (usually 2 MiB) for all.

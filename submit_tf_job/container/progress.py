@@ -9,7 +9,7 @@ import os
 import re
 from typing import Any
 
-from submit_tf_job.container import contract, foreign
+from submit_tf_job.container import contract, untrusted
 from submit_tf_job.container.task_files import open_regular, size_of
 
 PROGRESS_LIMIT = 4096
@@ -28,16 +28,16 @@ def clean_progress(value: Any) -> dict[str, Any] | None:
     metrics = value.get("metrics")
     pairs = list(metrics.items())[:50] if isinstance(metrics, dict) else []
     clean: dict[str, Any] = {
-        "step": foreign.number(value.get("step")),
-        "total": foreign.number(value.get("total")),
-        "metrics": {_on_one_line(name)[:100]: foreign.metric(number) for name, number in pairs},
+        "step": untrusted.number(value.get("step")),
+        "total": untrusted.number(value.get("total")),
+        "metrics": {_on_one_line(name)[:100]: untrusted.metric(number) for name, number in pairs},
     }
-    unit, part = value.get("unit"), foreign.number(value.get("part"))
+    unit, part = value.get("unit"), untrusted.number(value.get("part"))
     if isinstance(unit, str) and unit:
         clean["unit"] = _on_one_line(unit)[:20]
     if part is not None and 0 <= part <= 1:
         clean["part"] = part
-    told = foreign.number(value.get("metrics_step"))
+    told = untrusted.number(value.get("metrics_step"))
     if told is not None:
         clean["metrics_step"] = told
     return clean
@@ -108,7 +108,7 @@ def _parse_progress(text: str) -> dict[str, Any] | None:
     Raises:
         ValueError: The text is not JSON.
     """
-    return clean_progress(foreign.parse(text, constant=str))
+    return clean_progress(untrusted.parse(text, constant=str))
 
 
 def _last_marked_progress(text: str) -> dict[str, Any] | None:

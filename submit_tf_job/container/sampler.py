@@ -19,9 +19,9 @@ from submit_tf_job.container import contract
 from submit_tf_job.container.control_groups import ControlGroup, own_group
 from submit_tf_job.container.info import Info
 
-LOOK_S = 5.0
-# A look on a node of thousands of processes takes milliseconds: the next ones are then as much
-# later as this part of a core allows.
+MEASURE_S = 5.0
+# On a node of thousands of processes a measurement takes milliseconds: the next ones are then as
+# much later as this part of a core allows.
 MOST_CORES = 0.003
 LONGEST_S = 60.0
 UNSURE = 0.05  # the part of a peak that may have been at other moments, for one that is known
@@ -60,7 +60,7 @@ class Tree:
         self.proc, self.me = proc, os.getpid()
         self.strangers: set[int] = set()
 
-    def look(self) -> dict[int, MeasuredProcess]:
+    def read(self) -> dict[int, MeasuredProcess]:
         """Return this process and all its descendants, by process id."""
         present = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
         self.strangers &= present
@@ -103,18 +103,18 @@ class Sampler:
         """Keep the arguments; `begin` starts the measurement."""
         self.info, self.tree = info, tree or Tree()
         self.group: ControlGroup | None = None
-        self.gpus: Any = None  # what looks at them
+        self.gpus: Any = None  # their sampler
         self.runs, self.ours = False, {0}
         self.fresh: dict[str, Any] | None = None  # what was not told yet
         self.told_at = 0.0
         self.due = self.pause_s = 0.0
-        self.began = self.looked = 0.0
+        self.began = self.measured_at = 0.0
         self.cpu_s = self.cores = 0.0  # since the beginning; in the last seconds
         self.byte_s = 0.0  # bytes times seconds
         self.bytes = self.peak = 0
         self.peak_by = SAMPLE
         self.former: dict[int, MeasuredProcess] = {}
-        # CPU time that the kernel had counted at the last look, and at the beginning
+        # CPU time that the kernel had counted at the last measurement, and at the beginning
         self.counted_s = self.base_s = 0.0
         self.children_mark = 0  # of the largest ended child
 
@@ -129,8 +129,8 @@ class Sampler:
         if self.info.role == contract.WITNESS_ROLE:
             return
         self.runs, self.ours = True, {ours}
-        self.began = self.looked = now
-        self.due = now + 1.0  # the first look is early, for a command of a few seconds
+        self.began = self.measured_at = now
+        self.due = now + 1.0  # the first measurement is early, for a command of a few seconds
         self.cpu_s = self.cores = self.byte_s = 0.0
         if self.info.task.get("gpus") and self.info.roles[self.info.role]["gpus"]:
             from submit_tf_job.container import gpu_use  # few jobs need it
@@ -142,13 +142,13 @@ class Sampler:
         self.group = own_group(self.former, self.info.container)
         self.base_s = self.counted_s = self._counted_s(self.former)
 
-    def look(self, now: float) -> None:
+    def measure(self, now: float) -> None:
         """Measure, if a measurement is due."""
         if self.runs and now >= self.due:
             before = _own_cpu_s()
             self._measure_use(now)
             cost_s = _own_cpu_s() - before
-            self.pause_s = min(max(LOOK_S, cost_s / MOST_CORES), LONGEST_S)
+            self.pause_s = min(max(MEASURE_S, cost_s / MOST_CORES), LONGEST_S)
             self.due = now + self.pause_s
 
     def end(self, now: float) -> None:
@@ -167,14 +167,14 @@ class Sampler:
         if self.gpus:
             self.gpus.close()
 
-    # --- a look -----------------------------------------------------------------------------------
+    # --- one measurement --------------------------------------------------------------------------
     def _own_processes(self) -> dict[int, MeasuredProcess]:
-        found = self.tree.look()
+        found = self.tree.read()
         ours = self.ours | ({self.gpus.pid} if self.gpus else set())
         return {pid: process for pid, process in found.items() if pid not in ours}
 
     def _measure_use(self, now: float) -> None:
-        found, passed_s = self._own_processes(), max(now - self.looked, 1e-3)
+        found, passed_s = self._own_processes(), max(now - self.measured_at, 1e-3)
         self.tree.marks(found)
         counted_s = self._counted_s(found)
         used_s = max(0.0, counted_s - self.counted_s)
@@ -186,14 +186,14 @@ class Sampler:
             resident = max(resident, anonymous)
             self._raise_peak(resident, SAMPLE)
             self._raise_peak(mark, KERNEL)
-        # a child that ends during a look may be counted twice in it, or not at all
+        # a child that ends during a measurement may be counted twice in it, or not at all
         self.cpu_s = max(self.cpu_s, counted_s - self.base_s)
-        if now >= self.looked + 0.5:  # a shorter time tells no cores
+        if now >= self.measured_at + 0.5:  # a shorter time tells no cores
             self.cores = used_s / passed_s
         self.byte_s += resident * passed_s
-        self.bytes, self.counted_s, self.former, self.looked = resident, counted_s, found, now
+        self.bytes, self.counted_s, self.former, self.measured_at = resident, counted_s, found, now
         if self.gpus:
-            self.gpus.look(now)
+            self.gpus.read_samples(now)
         self.fresh = self.found(now)
 
     @staticmethod
@@ -240,7 +240,7 @@ class Sampler:
             "cpu_cores": {"now": round(self.cores, 3), "mean": round(self.cpu_s / for_s, 3)},
             "memory_bytes": {
                 "now": self.bytes,
-                "mean": round(self.byte_s / max(self.looked - self.began, 1e-3)),
+                "mean": round(self.byte_s / max(self.measured_at - self.began, 1e-3)),
                 "peak": self.peak,
             },
             "peak_by": self.peak_by,

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, foreign, task_files
+from submit_tf_job.container import contract, task_files, untrusted
 from submit_tf_job.container.child import Process, descendants
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.connections import Peers
@@ -199,7 +199,7 @@ class AllStacks:
         self.judged_at = job.started
         self.judges = False  # they are taken because nothing moves
 
-    def look(self, now: float) -> bool:
+    def poll(self, now: float) -> bool:
         """Begin if a signal asks for stacks; return True once all tasks have answered, or the time
         is up.
         """
@@ -248,12 +248,12 @@ class AllStacks:
         self.until, self.found = now + ALL_S + watch_s, {}
         tasks = self.peers.tasks()
         limit = min(MOST, max(LEAST, ALL_TEXTS // (len(tasks) + 1)))
-        self.awaited = {self.job.me.name}.union(m.name for _, m in tasks)
+        self.awaited = {self.job.me.name}.union(member.name for _, member in tasks)
         self.awaited.discard(contract.WITNESS)
         me, number = self.job.me.name, self.number
         take_in_thread(self.command, limit, watch_s, lambda found: self.heard(me, number, found))
-        for peer, m in tasks:
-            if m.name in self.awaited:
+        for peer, member in tasks:
+            if member.name in self.awaited:
                 peer.send("stacks", number=number, limit=limit, watch_s=watch_s)
 
     def heard(self, name: str, number: Any, message: Mapping[str, Any]) -> None:
@@ -261,8 +261,8 @@ class AllStacks:
         if number == self.number and name in self.awaited:
             self.awaited.discard(name)
             keys = ("where", "key", "text")
-            found = {key: foreign.text(message.get(key), MOST + 100) for key in keys}
-            self.found[name] = {**found, "cores": foreign.number(message.get("cores")) or 0.0}
+            found = {key: untrusted.text(message.get(key), MOST + 100) for key in keys}
+            self.found[name] = {**found, "cores": untrusted.number(message.get("cores")) or 0.0}
 
     def _write_all_stacks(self, now: float) -> str | None:
         """Write the file with the stacks of all tasks, and keep an event; return the task whose

@@ -11,10 +11,10 @@ import stat
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from submit_tf_job.container import contract, foreign, output_lines
+from submit_tf_job.container import contract, output_lines, untrusted
 from submit_tf_job.container.info import Info
 
-LOOK_S = 1.0  # between two looks whether the output has grown
+CHECK_S = 1.0  # between two checks whether the output has grown
 STREAMS = {"stdout": 1, "stderr": 2}
 LOGS = (".log", ".out", ".err")
 END_BYTES, FAR_BYTES, EXCEPTION_BYTES = 64 * 1024, 16 * 1024 * 1024, 6 * 1024
@@ -25,7 +25,7 @@ def write_json(path: str, value: Mapping[str, Any]) -> None:
     """Write a JSON file that everyone may read, as `write_file` does. Its texts and numbers are
     cleaned, also those in error messages and file names.
     """
-    text = json.dumps(foreign.clean(value), separators=(",", ":"))
+    text = json.dumps(untrusted.clean(value), separators=(",", ":"))
     write_file(path, text.encode("ascii"), 0o644)
 
 
@@ -91,7 +91,7 @@ def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) 
     except OSError:
         return []
     found = output_lines.own_end(output_lines.telling_lines(text.decode("utf-8", "replace")))
-    kept = [foreign.clean_text(line)[:width] for line in found[-lines:]]
+    kept = [untrusted.clean_text(line)[:width] for line in found[-lines:]]
     while sum(map(len, kept)) > total:
         del kept[0]
     return kept
@@ -159,14 +159,14 @@ class Stamps:
         self._watched = {path: size_of(path) for path in found if os.path.isfile(path)}
         self._names = {path: os.path.basename(os.path.realpath(path)) for path in self._watched}
         self._recorded = dict.fromkeys(self._watched, float("-inf"))
-        self._looked = self.grew_at = info.started  # when one of them was last seen to grow
+        self._checked_at = self.grew_at = info.started  # when one of them was last seen to grow
         self._append_lines([self._offset_line(path, 0, info.started) for path in self._watched])
 
-    def look(self, now: float, *, last: bool = False) -> None:
+    def check(self, now: float, *, last: bool = False) -> None:
         """Record the files that have grown since the last check, if a check is due or this is the
         last one (`last`).
         """
-        if now < self._looked + LOOK_S and not last:
+        if now < self._checked_at + CHECK_S and not last:
             return
         age = now - self._info.started
         pace = next(pace for until, pace in contract.TIMES_PACES if age < until)
@@ -177,9 +177,9 @@ class Stamps:
                 self.grew_at = now
             if size > before and (last or now >= self._recorded[path] + pace):
                 self._recorded[path] = now
-                lines.append(self._offset_line(path, before, self._looked))
+                lines.append(self._offset_line(path, before, self._checked_at))
             self._watched[path] = size
-        self._looked = now
+        self._checked_at = now
         if lines:
             self._append_lines(lines)
 
@@ -209,7 +209,7 @@ def read_marker(info: Info) -> dict[str, Any] | None:
     """Return the outcome of an earlier start of this task in this application, or None."""
     try:
         with open(open_regular(marker_path(info)), encoding="utf-8") as source:
-            marker = foreign.parse(source.read())
+            marker = untrusted.parse(source.read())
     except (OSError, ValueError):
         return None
     types = {"attempt": int, "exit": int, "final": bool, "outcome": dict}

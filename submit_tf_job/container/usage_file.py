@@ -33,9 +33,9 @@ class UsageWriter:
         if not (job.usage.tasks or job.usage.curves) or not (over or now >= self.due):
             return
         self.due = now + max(EVERY_S, len(job.usage.tasks) / 200)
-        alive = {m.name for m in job.members.values() if m.state == states.ALIVE}
+        alive = {member.name for member in job.members.values() if member.state == states.ALIVE}
         roles = job.usage.roles(alive)
-        job.usage.look(now - job.started, roles)
+        job.usage.add_points(now - job.started, roles)
         self.last = {
             "version": contract.REPORT_VERSION,
             "run": job.info.run,

@@ -27,7 +27,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import foreign
+from submit_tf_job.container import untrusted
 
 LINE_LIMIT = 64 * 1024  # longest line that a deciding task accepts
 TABLE_LIMIT = 4 * 1024 * 1024  # longest line that the others accept: `go` may hold every address
@@ -129,7 +129,7 @@ class Channel:
             raise ChannelClosed(f"a line of more than {self.limit} bytes")
         self._in = lines.pop()
         try:
-            messages = [foreign.parse(line.decode("utf-8")) for line in lines]
+            messages = [untrusted.parse(line.decode("utf-8")) for line in lines]
         except ValueError:
             messages = [None]
         if not all(isinstance(m, dict) and isinstance(m.get("t"), str) for m in messages):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
-from submit_tf_job.container import foreign
+from submit_tf_job.container import untrusted
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.logs.entries import FileInfo, TaskContainer
 from submit_tf_job.logs.lines import node_time
@@ -209,7 +209,7 @@ class LogServer:
         if outcome.status != 200:
             raise _server_failure(outcome, container_id)
         try:
-            answer = foreign.parse(outcome.body)
+            answer = untrusted.parse(outcome.body)
         except ValueError:
             raise _server_failure(outcome, container_id) from None
         files = log_files_of(answer)

@@ -17,7 +17,7 @@ from email.utils import mktime_tz, parsedate_tz
 from functools import cached_property
 from typing import NamedTuple
 
-from submit_tf_job.container import foreign
+from submit_tf_job.container import untrusted
 from submit_tf_job.errors import BadAnswer, SubmitTFJobError
 
 _WORDS_MAX = 600  # maximum number of characters of Hadoop's message in an error message
@@ -169,7 +169,7 @@ class Reply:
         others; None if it is not valid JSON.
         """
         try:
-            return foreign.parse(self.body)
+            return untrusted.parse(self.body)
         except ValueError:
             return None
 

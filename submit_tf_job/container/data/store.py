@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from submit_tf_job.container import foreign
+from submit_tf_job.container import untrusted
 
 Entry: TypeAlias = "tuple[str, bool, int]"  # path, whether it is a directory, bytes
 # milliseconds of the last change by the store's clock, and an id or 0
@@ -239,7 +239,7 @@ def pieces(source: Any, size: int, tick: Callable[[int], None]) -> Iterator[byte
 
 def shown(text: str) -> str:
     """Return a name or message as one line of text: a name may have any bytes."""
-    return foreign.clean_text(text).replace("\n", "\\n")
+    return untrusted.clean_text(text).replace("\n", "\\n")
 
 
 def is_hidden(path: str) -> bool:

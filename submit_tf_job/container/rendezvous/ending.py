@@ -13,15 +13,15 @@ HAVE_ENDED = (*states.OUT, states.LEFT_OUT)  # states in which no end of a comma
 LATE_S = 20.0  # a container that YARN started with the others has connected by then
 
 
-def leave_status(job: Rendezvous, m: Member) -> int:
+def leave_status(job: Rendezvous, member: Member) -> int:
     """Return the exit status for a task that must end. It is 0 if YARN would start the task again
     otherwise.
     """
-    if job.stays(m):
+    if job.stays(member):
         return 0
-    if m.state in (states.SUCCEEDED, states.FAILED) and m.status is not None:
-        return exit_status(m.status)
-    over = job.verdict == states.SUCCEEDED or job.info.roles[m.role]["max_restarts"] > 0
+    if member.state in (states.SUCCEEDED, states.FAILED) and member.status is not None:
+        return exit_status(member.status)
+    over = job.verdict == states.SUCCEEDED or job.info.roles[member.role]["max_restarts"] > 0
     return 0 if over else contract.EXIT_JOB_FAILED
 
 
@@ -53,7 +53,11 @@ def _count_open(job: Rendezvous, *role_kinds: str) -> int:
 
 def _open_tasks(job: Rendezvous, role_kind: str) -> list[Member]:
     """Return the tasks of a kind that have not ended."""
-    return [m for m in job.cluster if m.role_kind == role_kind and m.state not in HAVE_ENDED]
+    return [
+        member
+        for member in job.cluster
+        if member.role_kind == role_kind and member.state not in HAVE_ENDED
+    ]
 
 
 def finish(job: Rendezvous, now: float, read: float) -> bool:
@@ -69,15 +73,15 @@ def finish(job: Rendezvous, now: float, read: float) -> bool:
     )
     wait = f"{int(job.info.task['finish_timeout_s'])} s after {_end_of_training(job)}"
     if evaluates:
-        late = listed([m.name for m in evaluates])
+        late = listed([member.name for member in evaluates])
         job.warn(now, f"not finished {wait}, and ended: {late}")
     if not trains:
         _warn_of_copies(job, now)
         end(job, now, states.SUCCEEDED, "the job is done")
         return False
-    text = f"not finished {wait}: {listed([m.name for m in trains])}"
+    text = f"not finished {wait}: {listed([member.name for member in trains])}"
     known = [job.me.role] + list(job.info.task["cluster_roles"])
-    if any(m.role not in known for m in trains):
+    if any(member.role not in known for member in trains):
         text += " (a role whose tasks do not end by themselves needs `kind: serves`)"
     job.failures.append(job.record(trains[0], now, "not-finished", text))
     return True
@@ -95,8 +99,8 @@ def _warn_of_copies(job: Rendezvous, now: float) -> None:
     """Warn if no task that trains ever met another task: each may have trained a copy of the
     model.
     """
-    trained = [m for m in job.cluster if m.role_kind == contract.KIND_TRAINS]
-    if len(job.cluster) > 1 and all(m.met is False for m in trained):
+    trained = [member for member in job.cluster if member.role_kind == contract.KIND_TRAINS]
+    if len(job.cluster) > 1 and all(member.met is False for member in trained):
         means = _MEANS.get(job.info.task["strategy"], "tf.distribute.MultiWorkerMirroredStrategy")
         job.warn(
             now,
@@ -121,7 +125,7 @@ def awaited(job: Rendezvous) -> dict[str, Any] | None:
     if job.phase != states.FINISHING:
         return None
     found = _open_tasks(job, contract.KIND_TRAINS) + _open_tasks(job, contract.KIND_EVALUATES)
-    names = [m.name for m in found[:KEPT]]
+    names = [member.name for member in found[:KEPT]]
     until = job.info.wall + job.finish_deadline
     return {"tasks": names, "count": len(found), "until": until}
 
@@ -133,12 +137,12 @@ def end(job: Rendezvous, now: float, verdict: str, why: str) -> None:
     job.linger_until = now + job.info.stop_grace_s + 1.5
     if verdict == states.SUCCEEDED:
         job.late_until = now + LATE_S
-        for m in job.away.values():
-            if m.state != states.RESTARTING:
+        for member in job.away.values():
+            if member.state != states.RESTARTING:
                 continue
-            status = "" if m.status is None else f" (exit status {m.status})"
+            status = "" if member.status is None else f" (exit status {member.status})"
             text = "%s had failed%s, and did not run again before the job's end"
-            job.warn(now, text % (m.name, status))
+            job.warn(now, text % (member.name, status))
     elif now < job.start_deadline:
         # where the deciding task fails at once, the others may still start
         job.late_until = job.started + LATE_S
@@ -157,11 +161,11 @@ def stop(job: Rendezvous, now: float, graceful: bool = False) -> None:
         end(job, now, states.STOPPED, text)
 
 
-def end_of_missing(job: Rendezvous, now: float, m: Member, text: str) -> None:
-    """End the job as failed because tasks have not arrived in time; `m` is the first of these
+def end_of_missing(job: Rendezvous, now: float, member: Member, text: str) -> None:
+    """End the job as failed because tasks have not arrived in time; `member` is the first of these
     tasks.
     """
-    job.first = job.record(m, now, "peers-missing", text)
+    job.first = job.record(member, now, "peers-missing", text)
     job.exit = contract.EXIT_PEERS_MISSING
     end(job, now, states.FAILED, text)
 
@@ -173,19 +177,21 @@ def awaits_latecomers(job: Rendezvous, now: float) -> bool:
     service only when every container has ended; every version ends it only when the witness has
     ended.
     """
-    if now < job.late_until and any(m.state == states.ABSENT for m in job.members.values()):
+    if now < job.late_until and any(
+        member.state == states.ABSENT for member in job.members.values()
+    ):
         return True
     absent = job.witness is not None and job.witness.state == states.ABSENT
     return absent and job.verdict != states.STOPPED and now < job.start_deadline
 
 
-def saves(m: Member) -> bool:
+def saves(member: Member) -> bool:
     """Return whether a task is asked to save and end in a graceful stop.
 
     Parameter servers and other servers run until YARN stops them, because the other tasks need them
     in order to save.
     """
-    return m.role_kind in (contract.KIND_TRAINS, contract.KIND_EVALUATES)
+    return member.role_kind in (contract.KIND_TRAINS, contract.KIND_EVALUATES)
 
 
 def saving(job: Rendezvous, now: float) -> list[str]:
@@ -195,9 +201,9 @@ def saving(job: Rendezvous, now: float) -> list[str]:
     """
     lost_before = now - job.info.task["grace_s"]
     return [
-        m.name
-        for m in job.members.values()
-        if m is not job.me and saves(m)
-        if m.state in (states.ARRIVED, states.ALIVE)
-        or (m.state == states.LOST and m.since > lost_before)
+        member.name
+        for member in job.members.values()
+        if member is not job.me and saves(member)
+        if member.state in (states.ARRIVED, states.ALIVE)
+        or (member.state == states.LOST and member.since > lost_before)
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, foreign
+from submit_tf_job.container import contract, untrusted
 from submit_tf_job.container.rendezvous import ending, start, states
 from submit_tf_job.container.rendezvous.generations import kind_of
 from submit_tf_job.container.rendezvous.members import KEPT, Member, Rendezvous
@@ -17,21 +17,21 @@ PER_SECOND = 500.0
 
 
 # --- records --------------------------------------------------------------------------------------
-def lost_record(job: Rendezvous, m: Member) -> dict[str, Any]:
+def lost_record(job: Rendezvous, member: Member) -> dict[str, Any]:
     """Return the record of a task whose connection was lost."""
-    if m.stopping:
+    if member.stopping:
         text = "%s was stopped from outside by SIGTERM (preempted, its node drained, or killed by "
-        text = text % m.name + "hand)"
-        return dict(job.record(m, m.since, contract.REASON_KILLED, text), signal=15)
+        text = text % member.name + "hand)"
+        return dict(job.record(member, member.since, contract.REASON_KILLED, text), signal=15)
     text = "%s was lost: its connection from %s went away and did not come back (killed, or its "
-    text = text % (m.name, m.host or "?") + "node died)" + _stall_message(job)
-    return job.record(m, m.since, "lost", text)
+    text = text % (member.name, member.host or "?") + "node died)" + _stall_message(job)
+    return job.record(member, member.since, "lost", text)
 
 
-def ended_alone(job: Rendezvous, m: Member) -> str:
+def ended_alone(job: Rendezvous, member: Member) -> str:
     """Return the message about a task that lost the connection, and has then ended its command."""
     text = "%s ended its program: it had lost the connection to %s for longer than `grace`"
-    return text % (m.name, job.me.name) + _stall_message(job)
+    return text % (member.name, job.me.name) + _stall_message(job)
 
 
 def _stall_message(job: Rendezvous) -> str:
@@ -40,82 +40,84 @@ def _stall_message(job: Rendezvous) -> str:
 
 
 # --- one failure ----------------------------------------------------------------------------------
-def overdue(job: Rendezvous, now: float, read: float, m: Member) -> None:
+def overdue(job: Rendezvous, now: float, read: float, member: Member) -> None:
     """Handle a task that has not come back in time: after a lost connection, or after a restart."""
     task = job.info.task
-    if m.state == states.LOST and read >= m.since + _patience_s(job, m):
-        failed(job, now, m, lost_record(job, m))
-    elif m.state == states.RESTARTING and read >= m.since + task["start_timeout_s"]:
-        m.failures = max(m.failures, job.info.roles[m.role]["max_restarts"])
-        m.failed_process = ""
-        text = f"{m.name} failed, and YARN did not start it again in time"
-        failed(job, now, m, dict(lost_record(job, m), message=text))
+    if member.state == states.LOST and read >= member.since + _patience_s(job, member):
+        failed(job, now, member, lost_record(job, member))
+    elif member.state == states.RESTARTING and read >= member.since + task["start_timeout_s"]:
+        member.failures = max(member.failures, job.info.roles[member.role]["max_restarts"])
+        member.failed_process = ""
+        text = f"{member.name} failed, and YARN did not start it again in time"
+        failed(job, now, member, dict(lost_record(job, member), message=text))
 
 
-def _patience_s(job: Rendezvous, m: Member) -> float:
+def _patience_s(job: Rendezvous, member: Member) -> float:
     """Return for how many seconds the deciding task waits for a task whose connection was lost.
 
     When YARN stops a job, its tasks do not end at the same moment; the first ends must not count as
     failures.
     """
     grace_s: float = job.info.task["grace_s"]
-    if m.stopping or not m.closed:
+    if member.stopping or not member.closed:
         return grace_s
     return min(grace_s, contract.CLOSED_S + job.barrier / PER_SECOND)
 
 
-def failed(job: Rendezvous, now: float, m: Member, record: dict[str, Any]) -> None:
+def failed(job: Rendezvous, now: float, member: Member, record: dict[str, Any]) -> None:
     """Handle a failed or lost task."""
-    most: int = job.info.roles[m.role]["max_restarts"]
+    most: int = job.info.roles[member.role]["max_restarts"]
     lost = record["status"] is None and kind_of(record) == contract.RETRY_LOST
-    if start.goes_on_without(job, m, lost):
-        job.set_state(m, states.LEFT_OUT)
-        job.rejoining.add(m.name)
+    if start.goes_on_without(job, member, lost):
+        job.set_state(member, states.LEFT_OUT)
+        job.rejoining.add(member.name)
         text = "%s; %s goes on with %d tasks"
-        job.event(now, text % (record["message"], m.role, start.here(job, m.role)))
+        job.event(
+            now, text % (record["message"], member.role, start.present_count(job, member.role))
+        )
     elif job.phase == states.ENDING:
         if job.verdict == states.STOPPED and record["reason"] == contract.REASON_KILLED:
-            job.set_state(m, states.ENDED)
+            job.set_state(member, states.ENDED)
         else:
-            job.set_state(m, states.FAILED)
+            job.set_state(member, states.FAILED)
             _keep_later(job, [record])
-    elif m.failed_process and m.failed_process == m.process:
+    elif member.failed_process and member.failed_process == member.process:
         # the same failure once more, or the end of a process that had counted as lost
-        job.set_state(m, states.RESTARTING, now)
-    elif m.failures < most:
-        m.failures, m.failed_process = m.failures + 1, m.process
-        job.restarts[m.role] += 1
-        job.set_state(m, states.RESTARTING, now)
-        job.event(now, f"{record['message']}; restart {m.failures} of {most}")
-    elif not _can_end_job(job, m):
-        job.set_state(m, states.FAILED)
+        job.set_state(member, states.RESTARTING, now)
+    elif member.failures < most:
+        member.failures, member.failed_process = member.failures + 1, member.process
+        job.restarts[member.role] += 1
+        job.set_state(member, states.RESTARTING, now)
+        job.event(now, f"{record['message']}; restart {member.failures} of {most}")
+    elif not _can_end_job(job, member):
+        job.set_state(member, states.FAILED)
         job.warn(now, record["message"])
     else:
-        _failed_for_good(job, now, m, record)
+        _failed_for_good(job, now, member, record)
 
 
-def _failed_for_good(job: Rendezvous, now: float, m: Member, record: dict[str, Any]) -> None:
-    job.set_state(m, states.FAILED)
-    count, tolerate = job.count(m.role, states.FAILED), job.info.roles[m.role]["tolerate"]
+def _failed_for_good(job: Rendezvous, now: float, member: Member, record: dict[str, Any]) -> None:
+    job.set_state(member, states.FAILED)
+    count, tolerate = job.count(member.role, states.FAILED), job.info.roles[member.role]["tolerate"]
     if count <= tolerate:
-        job.unresolved.discard(m.name)
+        job.unresolved.discard(member.name)
         job.warn(now, f"{record['message']}; tolerated ({count} of {tolerate})")
         ending.check(job, now)
         return
     job.event(now, record["message"])
     # YARN stops a job's tasks within some seconds; the deciding one may be next
     if not job.failures:
-        factor = 2.5 if m.stopping else 1
+        factor = 2.5 if member.stopping else 1
         job.settle_until = now + job.info.settle_s * factor
     job.failures.append(record)
-    if not m.stopping:
+    if not member.stopping:
         fail_lost(job, now)
 
 
-def _can_end_job(job: Rendezvous, m: Member) -> bool:
+def _can_end_job(job: Rendezvous, member: Member) -> bool:
     """Return whether a failure of this task can end the job now."""
-    over = job.phase == states.FINISHING and m.role_kind == contract.KIND_SERVES
-    return not m.is_sidecar and not over
+    over = job.phase == states.FINISHING and member.role_kind == contract.KIND_SERVES
+    return not member.is_sidecar and not over
 
 
 def stalled(job: Rendezvous, now: float, name: str, text: str) -> None:
@@ -131,14 +133,14 @@ def fail_lost(job: Rendezvous, now: float, late: bool = False) -> None:
     A lost task that may still connect again gets time for that: it is counted only in a call with
     `late`.
     """
-    for m in list(job.away.values()):
-        if m.state != states.LOST or not _can_end_job(job, m):
+    for member in list(job.away.values()):
+        if member.state != states.LOST or not _can_end_job(job, member):
             continue
-        if not late and (m.returns or now < job.wary_until):
+        if not late and (member.returns or now < job.wary_until):
             continue
-        job.set_state(m, states.FAILED)
-        job.failures.append(lost_record(job, m))
-        if not m.stopping:
+        job.set_state(member, states.FAILED)
+        job.failures.append(lost_record(job, member))
+        if not member.stopping:
             job.settle_until = now
 
 
@@ -213,12 +215,14 @@ def grow(job: Rendezvous, now: float) -> None:
     """
     came = start.awaiting_growth(job, now)
     if came:
-        names = ", ".join(m.name for m in came[:5]) + (" and more" if len(came) > 5 else "")
+        names = ", ".join(member.name for member in came[:5]) + (
+            " and more" if len(came) > 5 else ""
+        )
         cause = job.record(came[0], now, contract.REASON_GROWN, f"{names} came")
         _call_next(job, now, cause, f"{names} came: all tasks start again, to take them in")
 
 
-def succeed(job: Rendezvous, now: float, history: Mapping[str, Any]) -> None:
+def continue_after_loss(job: Rendezvous, now: float, history: Mapping[str, Any]) -> None:
     """Start a generation after the former deciding task was lost. In this process, the loss is
     counted once.
 
@@ -228,7 +232,7 @@ def succeed(job: Rendezvous, now: float, history: Mapping[str, Any]) -> None:
         text = "%s was lost (killed, or its node died), and YARN has started it again"
         record = job.record(job.me, now, "lost", text % job.me.name)
         for key in ("container", "host"):
-            record[key] = foreign.text(history.get(key), 255)
+            record[key] = untrusted.text(history.get(key), 255)
         job.predecessor = record
         if retried(job, now, record):
             return

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from submit_tf_job.container import contract, foreign
+from submit_tf_job.container import contract, untrusted
 
 KEPT = 20  # generations that the report lists, and that every task remembers
 # reasons of a record that are words of `retries.on`, or of the end of a generation that was none
@@ -136,7 +136,9 @@ class Generations:
         known here: the number of ended generations, how many of them ended without a failure, and
         the last ones.
         """
-        count, resized = (foreign.whole(history.get(key)) or 0 for key in ("generation", "resized"))
+        count, resized = (
+            untrusted.whole(history.get(key)) or 0 for key in ("generation", "resized")
+        )
         past = history.get("past")
         if count <= self._inherited_count or not isinstance(past, list):
             return
@@ -151,10 +153,10 @@ def _ended_generation(entry: Mapping[str, Any]) -> dict[str, Any]:
     writes.
     """
     texts = ("task", "host", "container", "reason", "kind", "message", "last_line")
-    found: dict[str, Any] = {key: foreign.text(entry.get(key), 300) for key in texts}
+    found: dict[str, Any] = {key: untrusted.text(entry.get(key), 300) for key in texts}
     wholes = ("generation", "status", "signal")
-    found.update((key, foreign.whole(entry.get(key))) for key in wholes)
-    found.update((key, foreign.number(entry.get(key))) for key in ("at", "step", "duration_s"))
+    found.update((key, untrusted.whole(entry.get(key))) for key in wholes)
+    found.update((key, untrusted.number(entry.get(key))) for key in ("at", "step", "duration_s"))
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, foreign
+from submit_tf_job.container import contract, untrusted
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.progress import clean_progress
 from submit_tf_job.container.rendezvous import arrivals, ending, failures, start, states
@@ -39,78 +39,85 @@ class StateMachine(Rendezvous):
         return self.phase, self.generation
 
     # --- events, and questions, of one topic ------------------------------------------------------
-    hello, gone, ready, is_stale = arrivals.hello, arrivals.gone, arrivals.ready, arrivals.is_stale
-    unnamed, hosts, ports = start.unnamed, start.hosts, start.ports
+    hello, connection_lost, ready, is_stale = (
+        arrivals.hello,
+        arrivals.connection_lost,
+        arrivals.ready,
+        arrivals.is_stale,
+    )
+    without_dns_name, hosts, ports = start.without_dns_name, start.hosts, start.ports
     prepared, released = start.prepared, start.released
     stop, saving, leave_status = ending.stop, ending.saving, ending.leave_status
     awaited, awaits_latecomers = ending.awaited, ending.awaits_latecomers
 
     # --- tasks ------------------------------------------------------------------------------------
-    def running(self, m: Member) -> None:
+    def running(self, member: Member) -> None:
         """Record that a task's command runs."""
-        if m.state == states.ARRIVED:
-            self.set_state(m, states.ALIVE)
+        if member.state == states.ARRIVED:
+            self.set_state(member, states.ALIVE)
 
-    def done(self, now: float, m: Member, message: Mapping[str, Any]) -> None:
+    def done(self, now: float, member: Member, message: Mapping[str, Any]) -> None:
         """Handle the end of a task's command; `message` has the fields of `describe`."""
-        if self.stays(m) and message.get("generation") != self.generation:
+        if self.stays(member) and message.get("generation") != self.generation:
             return  # of an earlier generation
-        if m.state in states.OUT or m.state == states.RESTARTING:
+        if member.state in states.OUT or member.state == states.RESTARTING:
             return
-        m.status = foreign.whole(message.get("status"))
-        m.directory = foreign.text(message.get("directory"), 1000)
-        m.met = message["met"] if isinstance(message.get("met"), bool) else None
-        at = now - min(foreign.seconds(message.get("ago")), 600.0)
-        reason = foreign.text(message.get("reason"), 50)
-        text = foreign.text(message.get("message"), 500)
-        record = self.record(m, at, reason, text)
-        record.update(status=m.status, signal=foreign.whole(message.get("signal")))
-        record["last_lines"] = foreign.texts(message.get("last_lines"))
+        member.status = untrusted.whole(message.get("status"))
+        member.directory = untrusted.text(message.get("directory"), 1000)
+        member.met = message["met"] if isinstance(message.get("met"), bool) else None
+        at = now - min(untrusted.seconds(message.get("ago")), 600.0)
+        reason = untrusted.text(message.get("reason"), 50)
+        text = untrusted.text(message.get("message"), 500)
+        record = self.record(member, at, reason, text)
+        record.update(status=member.status, signal=untrusted.whole(message.get("signal")))
+        record["last_lines"] = untrusted.texts(message.get("last_lines"))
         stored = message.get("stored")  # name and URI of each output
         for place in stored if isinstance(stored, list) else ():
-            named = foreign.texts(place, 2000)
+            named = untrusted.texts(place, 2000)
             if len(named) == 2:
-                self.stored.setdefault((named[0], named[1]), set()).add(m.name)
-        if m is self.me:
+                self.stored.setdefault((named[0], named[1]), set()).add(member.name)
+        if member is self.me:
             self.outcome = {key: record[key] for key in ("status", "signal")}
             self.outcome["duration_s"] = message.get("duration_s")
         if reason == "ended" and self.phase == states.ENDING:
-            self.set_state(m, states.ENDED)
+            self.set_state(member, states.ENDED)
         elif reason == "ended":
             # its program may end with 0 at the SIGTERM
-            m.status = contract.EXIT_DECIDING_LOST
-            alone = failures.ended_alone(self, m)
-            failures.failed(self, now, m, dict(record, status=m.status, message=alone))
-        elif m.status == 0:
-            self.set_state(m, states.SUCCEEDED)
-            self.event(now, f"{m.name} is done")
+            member.status = contract.EXIT_DECIDING_LOST
+            alone = failures.ended_alone(self, member)
+            failures.failed(self, now, member, dict(record, status=member.status, message=alone))
+        elif member.status == 0:
+            self.set_state(member, states.SUCCEEDED)
+            self.event(now, f"{member.name} is done")
             ending.check(self, now)
         else:
-            failures.failed(self, now, m, record)
+            failures.failed(self, now, member, record)
 
     # --- progress ---------------------------------------------------------------------------------
-    def record_progress(self, now: float, m: Member, value: Any) -> None:
+    def record_progress(self, now: float, member: Member, value: Any) -> None:
         """Keep the progress of the deciding task; as long as it reports none, the latest progress
         of any task.
         """
         clean = clean_progress(value)
         if clean:
-            self.news.heard(now, m.name, clean["step"])
-        if clean and (m is self.me or not self.progress or self.progress["task"] != self.me.name):
-            self.progress = dict(clean, task=m.name, at=self.info.wall + now)
-            left_s = self._left_s(now, m.name, clean)
+            self.news.heard(now, member.name, clean["step"])
+        if clean and (
+            member is self.me or not self.progress or self.progress["task"] != self.me.name
+        ):
+            self.progress = dict(clean, task=member.name, at=self.info.wall + now)
+            left_s = self._left_s(now, member.name, clean)
             if left_s is not None:
                 self.progress["left_s"] = left_s
-            self.usage.metrics(now - self.started, m.name, clean, decides=m is self.me)
-            self._warn_of_metrics(now, m, clean)
+            self.usage.metrics(now - self.started, member.name, clean, decides=member is self.me)
+            self._warn_of_metrics(now, member, clean)
 
-    def _warn_of_metrics(self, now: float, m: Member, progress: Mapping[str, Any]) -> None:
+    def _warn_of_metrics(self, now: float, member: Member, progress: Mapping[str, Any]) -> None:
         """Warn of metrics that are not finite, with the time since when; remove the warning when
         they are finite again.
         """
         step, unit = progress.get("metrics_step", progress["step"]), progress.get("unit", "step")
         for name, value in progress["metrics"].items():
-            about = f"{m.name} metric {name}"
+            about = f"{member.name} metric {name}"
             if value not in contract.NOT_FINITE:
                 if about in self.warned:
                     self.warn(now, "", about)
@@ -138,10 +145,10 @@ class StateMachine(Rendezvous):
     def training(self) -> list[str]:
         """Return the tasks that train and whose commands run."""
         return [
-            m.name
-            for m in self.cluster
-            if m.role_kind == contract.KIND_TRAINS and m.state == states.ALIVE
-            if not self.info.roles[m.role].get("ports")  # what serves waits for its users
+            member.name
+            for member in self.cluster
+            if member.role_kind == contract.KIND_TRAINS and member.state == states.ALIVE
+            if not self.info.roles[member.role].get("ports")  # what serves waits for its users
         ]
 
     # --- time -------------------------------------------------------------------------------------
@@ -155,8 +162,8 @@ class StateMachine(Rendezvous):
         if self.phase == states.ENDING:
             return
         read = now if read_until is None else read_until
-        for m in list(self.away.values()):
-            failures.overdue(self, now, read, m)
+        for member in list(self.away.values()):
+            failures.overdue(self, now, read, member)
         if self.failures:
             if read >= self.settle_until:
                 failures.fail_lost(self, now, late=True)
@@ -177,8 +184,8 @@ class StateMachine(Rendezvous):
         """
         self.still_s += seconds
         self.trusted_at = now + self.info.task["grace_s"]
-        for m in self.away.values():
-            m.closed = False
+        for member in self.away.values():
+            member.closed = False
         text = "%s stood still for %d s: it was suspended (SIGSTOP, a paused container or machine)"
         self.warn(now, text % (self.me.name, seconds))
 
@@ -186,8 +193,8 @@ class StateMachine(Rendezvous):
         """Exclude the time in which the deciding task was suspended from the waiting times for
         other tasks.
         """
-        for m in self.away.values():
-            m.since = min(now, m.since + seconds)
+        for member in self.away.values():
+            member.since = min(now, member.since + seconds)
         self.wary_until = now + 2 * self.info.settle_s
         if self.failures:
             self.settle_until = max(self.settle_until, now + self.info.settle_s)

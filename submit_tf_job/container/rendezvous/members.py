@@ -105,14 +105,14 @@ class Rendezvous:
         self.restarts = dict.fromkeys(info.counts, 0)
         self.away: dict[str, Member] = {}
         # all but the sidecars, which alone may become more
-        self.cluster = [m for m in self.members.values() if not m.is_sidecar]
+        self.cluster = [member for member in self.members.values() if not member.is_sidecar]
         self.barrier = self.absent = len(self.cluster)  # tasks that the start (still) waits for
         # tasks whose names DNS has not returned
-        self.unresolved = {m.name for m in self.cluster if self.barrier > 1}
+        self.unresolved = {member.name for member in self.cluster if self.barrier > 1}
         # elastic roles, and what they may be
         self.rules: Mapping[str, Any] = info.task.get("elastic") or {}
         # their tasks for which the start waits until `patient_until`
-        self.expected = {m.name for m in self.members.values() if self.is_elastic(m)}
+        self.expected = {member.name for member in self.members.values() if self.is_elastic(member)}
         # and those of a role that serves, which come back without a new generation
         self.rejoining: set[str] = set()
 
@@ -156,36 +156,36 @@ class Rendezvous:
         self.first_progress: tuple[str, float, float] | None = None
 
     # --- tasks ------------------------------------------------------------------------------------
-    def set_state(self, m: Member, state: str, now: float = 0.0) -> None:
+    def set_state(self, member: Member, state: str, now: float = 0.0) -> None:
         """Change a task's state, and update all counts in constant time."""
-        counts = self.counts[m.role]
-        counts[m.state] -= 1
+        counts = self.counts[member.role]
+        counts[member.state] -= 1
         counts[state] = counts.get(state, 0) + 1
-        if not m.is_sidecar:
-            self.absent += (state in states.AWAITED) - (m.state in states.AWAITED)
-        m.state = state
+        if not member.is_sidecar:
+            self.absent += (state in states.AWAITED) - (member.state in states.AWAITED)
+        member.state = state
         if state in states.AWAY:
-            m.since = now
-            self.away[m.name] = m
+            member.since = now
+            self.away[member.name] = member
         else:
-            self.away.pop(m.name, None)
+            self.away.pop(member.name, None)
 
     def count(self, role: str, *states: str) -> int:
         """Return how many tasks of a role are in any of the given states."""
         counts = self.counts[role]
         return sum(counts.get(state, 0) for state in states)
 
-    def stays(self, m: Member) -> bool:
+    def stays(self, member: Member) -> bool:
         """Return whether a task keeps its container for a later generation; sidecars do not."""
-        return self.retries > 0 and not m.is_sidecar
+        return self.retries > 0 and not member.is_sidecar
 
-    def is_elastic(self, m: Member) -> bool:
+    def is_elastic(self, member: Member) -> bool:
         """Return whether a generation may run without this task."""
-        return m.role in self.rules and m is not self.me
+        return member.role in self.rules and member is not self.me
 
-    def is_missed(self, m: Member) -> bool:
+    def is_missed(self, member: Member) -> bool:
         """Return whether the present generation runs without this task."""
-        return m.state == states.LEFT_OUT and m.name not in self.rejoining
+        return member.state == states.LEFT_OUT and member.name not in self.rejoining
 
     def left_out(self) -> dict[str, list[int]]:
         """Return, by role, the tasks without which the present generation runs."""
@@ -202,9 +202,9 @@ class Rendezvous:
     def missing(self) -> list[str]:
         """Return the tasks that the start waits for and that have not connected."""
         return [
-            m.name
-            for m in self.members.values()
-            if m.state in states.AWAITED and (not m.is_sidecar or m is self.witness)
+            member.name
+            for member in self.members.values()
+            if member.state in states.AWAITED and (not member.is_sidecar or member is self.witness)
         ]
 
     # --- addresses --------------------------------------------------------------------------------
@@ -212,14 +212,20 @@ class Rendezvous:
         """Return whether some tasks connected from other machines: loopback is then not a usable
         address.
         """
-        return any(m.address and not is_loopback(m.address) for m in self.members.values())
+        return any(
+            member.address and not is_loopback(member.address) for member in self.members.values()
+        )
 
     @staticmethod
-    def is_addressed(m: Member, mixed: bool) -> bool:
+    def is_addressed(member: Member, mixed: bool) -> bool:
         """Return whether the address that a task reported is also the source address of its
         connection.
         """
-        return bool(m.address) and m.address == m.origin and not (mixed and is_loopback(m.address))
+        return (
+            bool(member.address)
+            and member.address == member.origin
+            and not (mixed and is_loopback(member.address))
+        )
 
     # --- generations ------------------------------------------------------------------------------
     @property
@@ -266,7 +272,12 @@ class Rendezvous:
         if text[:500] not in self.warnings:
             self.warn(now, text)
 
-    def record(self, m: Member, at: float, reason: str, message: str) -> dict[str, Any]:
+    def record(self, member: Member, at: float, reason: str, message: str) -> dict[str, Any]:
         """Return the record of a failure."""
-        who = {"task": m.name, "host": m.host, "container": m.container, "at": self.info.wall + at}
+        who = {
+            "task": member.name,
+            "host": member.host,
+            "container": member.container,
+            "at": self.info.wall + at,
+        }
         return dict(who, status=None, signal=None, reason=reason, message=message, last_lines=[])

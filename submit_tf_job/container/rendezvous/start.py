@@ -22,9 +22,9 @@ def await_all(job: Rendezvous, now: float) -> None:
     """Wait until all tasks are ready for the next generation; sidecars keep running."""
     job.await_start(now)
     _await_elastic(job, now)
-    for m in job.cluster:
-        m.failures, m.failed_process, m.status, m.stopping = 0, "", None, False
-        job.set_state(m, states.ABSENT)
+    for member in job.cluster:
+        member.failures, member.failed_process, member.status, member.stopping = 0, "", None, False
+        job.set_state(member, states.ABSENT)
 
 
 def begin(job: Rendezvous, now: float, read: float) -> None:
@@ -52,7 +52,7 @@ def _may_start(job: Rendezvous, now: float) -> bool:
         return False
     if job.complete_at is None:
         job.complete_at = now
-    return not unnamed(job, now)
+    return not without_dns_name(job, now)
 
 
 def _awaits_witness(job: Rendezvous, now: float) -> bool:
@@ -68,7 +68,7 @@ def _awaits_witness(job: Rendezvous, now: float) -> bool:
     return not lost or now < min(job.started + WITNESS_S, job.start_deadline)
 
 
-def unnamed(job: Rendezvous, now: float) -> list[str]:
+def without_dns_name(job: Rendezvous, now: float) -> list[str]:
     """Return the connected tasks for which the start waits until DNS has their names.
 
     Programs get addresses, which are known from the connections. But the name of a task is needed
@@ -88,12 +88,12 @@ def unnamed(job: Rendezvous, now: float) -> list[str]:
     )
 
 
-def _may_move(job: Rendezvous, m: Member) -> bool:
+def _may_move(job: Rendezvous, member: Member) -> bool:
     """Return whether a task may be started again on another node while the programs of the other
     tasks run.
     """
-    serves = m.role_kind == contract.KIND_SERVES and job.is_elastic(m)
-    return serves or job.info.roles[m.role]["max_restarts"] > 0
+    serves = member.role_kind == contract.KIND_SERVES and job.is_elastic(member)
+    return serves or job.info.roles[member.role]["max_restarts"] > 0
 
 
 def hosts(job: Rendezvous, found: Mapping[str, str]) -> dict[str, str]:
@@ -101,17 +101,21 @@ def hosts(job: Rendezvous, found: Mapping[str, str]) -> dict[str, str]:
     the addresses that DNS returned.
     """
     mixed = job.has_mixed_addresses()
-    told = {m.name: m.address for m in job.cluster if job.is_addressed(m, mixed)}
-    names = [m.name for m in job.cluster if m.name not in job.named]
+    told = {
+        member.name: member.address for member in job.cluster if job.is_addressed(member, mixed)
+    }
+    names = [member.name for member in job.cluster if member.name not in job.named]
     return {name: told.get(name) or found[name] for name in names if name in told or name in found}
 
 
 def ports(job: Rendezvous) -> dict[str, int]:
     """Return the ports that tasks reserved because their own ports were in use."""
     return {
-        m.name: m.port
-        for m in job.members.values()
-        if m.port and m.port != job.info.port_of(m.name) and m.state != states.LEFT_OUT
+        member.name: member.port
+        for member in job.members.values()
+        if member.port
+        and member.port != job.info.port_of(member.name)
+        and member.state != states.LEFT_OUT
     }
 
 
@@ -119,7 +123,7 @@ def start(job: Rendezvous, now: float) -> None:
     """Start the commands of a generation."""
     job.phase, job.generation_started = states.RUNNING, now
     job.news.begin(now)
-    cluster = {m.name for m in job.cluster if m.state != states.LEFT_OUT}
+    cluster = {member.name for member in job.cluster if member.state != states.LEFT_OUT}
     if job.by_name:
         job.named = cluster - job.unresolved
     if job.barrier > 1:
@@ -137,7 +141,11 @@ def _tell_of_start(job: Rendezvous, now: float, count: int) -> None:
         "at": wall + now,
         "by_address": count - len(job.named),
     }
-    late = [m.name for m in job.members.values() if m.name in job.unresolved and _may_move(job, m)]
+    late = [
+        member.name
+        for member in job.members.values()
+        if member.name in job.unresolved and _may_move(job, member)
+    ]
     if late and job.by_name:
         text = "DNS has not registered %s within %d s: the programs get addresses, and a task that "
         text += "YARN starts again on another node will not be found"
@@ -149,7 +157,7 @@ def _peers_missing(job: Rendezvous, now: float) -> None:
     missing = job.missing()
     text = "%d of %d tasks had not arrived after %d s: "
     if not missing:
-        missing = unnamed(job, now)
+        missing = without_dns_name(job, now)
         text = "%d of %d tasks cannot be reached after %d s, because "
         if job.info.by_place:
             text += "their connections come from addresses that are not theirs (`network: host` "
@@ -197,9 +205,13 @@ def check_held(job: Rendezvous, now: float, read: float) -> None:
             job.held_since.pop(role, None)
         elif read >= job.held_since.setdefault(role, now) + timeout_s:
             members = job.members.values()
-            late = [m for m in members if m.role in awaited and m.state != states.ALIVE]
+            late = [
+                member
+                for member in members
+                if member.role in awaited and member.state != states.ALIVE
+            ]
             text = "%s waits for %s (`after`), which did not run within %d s"
-            text %= (role, listed([m.name for m in late]), timeout_s)
+            text %= (role, listed([member.name for member in late]), timeout_s)
             ending.end_of_missing(job, now, late[0], text)
             return
 
@@ -223,7 +235,7 @@ def _has_run(job: Rendezvous, role: str) -> bool:
 # YARN is asked for the most tasks of a role. A generation does without those that do not come;
 # those that come while it trains wait for the next one, which is called for them after a while. A
 # job without elastic roles has no `rules`, and nothing here changes it.
-def here(job: Rendezvous, role: str) -> int:
+def present_count(job: Rendezvous, role: str) -> int:
     """Count the tasks of a role that are connected and take part in this generation."""
     return job.count(role, states.ARRIVED, states.ALIVE)
 
@@ -232,26 +244,26 @@ def _do_without(job: Rendezvous, now: float) -> None:
     """Leave out the elastic tasks that have not connected, if the other tasks are enough and have
     waited long enough.
     """
-    missing = [m for m in job.cluster if m.state in states.AWAITED]
-    if not all(job.is_elastic(m) and m.peer is None for m in missing):
+    missing = [member for member in job.cluster if member.state in states.AWAITED]
+    if not all(job.is_elastic(member) and member.peer is None for member in missing):
         return
     # Another deciding task must not do the same with other tasks. The witness is connected to one
     # of them: that of a task that was cut off and replaced has none, and waits.
     if job.witness and job.witness.peer is None and not job.witness.closed:
         return
-    if now < job.patient_until and any(m.name in job.expected for m in missing):
+    if now < job.patient_until and any(member.name in job.expected for member in missing):
         return
-    if any(here(job, role) < rule["min"] for role, rule in job.rules.items()):
+    if any(present_count(job, role) < rule["min"] for role, rule in job.rules.items()):
         return
-    for m in missing:
-        job.set_state(m, states.LEFT_OUT)
-        job.unresolved.discard(m.name)
+    for member in missing:
+        job.set_state(member, states.LEFT_OUT)
+        job.unresolved.discard(member.name)
 
 
 def _tell_of_sizes(job: Rendezvous, now: float) -> None:
     """Log with how many tasks a generation trains."""
     for role in sorted(job.rules):
-        size = here(job, role)
+        size = present_count(job, role)
         if size < job.info.counts[role]:
             text = "%s trains with %d of %d tasks (at least %d)"
             job.event(now, text % (role, size, job.info.counts[role], job.rules[role]["min"]))
@@ -260,7 +272,7 @@ def _tell_of_sizes(job: Rendezvous, now: float) -> None:
 def _tell_of_missing(job: Rendezvous, now: float) -> None:
     """Log which roles have too few tasks to start."""
     for role in sorted(job.rules):
-        size, least = here(job, role), job.rules[role]["min"]
+        size, least = present_count(job, role), job.rules[role]["min"]
         if size < least:
             job.event(now, f"{role} has {size} tasks, and needs at least {least}")
 
@@ -269,10 +281,14 @@ def _await_elastic(job: Rendezvous, now: float) -> None:
     """Decide for which elastic tasks the next generation waits, and how long."""
     if not job.rules:
         return
-    elastic = [m for m in job.cluster if job.is_elastic(m)]
-    missed = {m.name for m in elastic if job.is_missed(m)}
+    elastic = [member for member in job.cluster if job.is_elastic(member)]
+    missed = {member.name for member in elastic if job.is_missed(member)}
     # one that YARN stopped is preempted, drained or scaled down, and comes back late or never
-    job.expected = {m.name for m in elastic if m.peer or not (m.name in missed or m.stopping)}
+    job.expected = {
+        member.name
+        for member in elastic
+        if member.peer or not (member.name in missed or member.stopping)
+    }
     job.rejoining.clear()
     task = job.info.task
     # a lost task that is only cut off ends its command after `grace`
@@ -294,34 +310,43 @@ def awaiting_growth(job: Rendezvous, now: float) -> list[Member]:
         return []
     if now < job.generation_started + min(rule["grow_after_s"] for rule in job.rules.values()):
         return []
-    if any(m.state in states.OUT for m in job.cluster):
+    if any(member.state in states.OUT for member in job.cluster):
         return []
-    return [m for m in job.cluster if job.is_missed(m) and m.peer is not None]
+    return [member for member in job.cluster if job.is_missed(member) and member.peer is not None]
 
 
 def shrinks(job: Rendezvous, task: str) -> bool:
     """Return whether all tasks start again without a task of an elastic role that YARN has ended.
     This does not count as a retry.
     """
-    m = job.members.get(task)
-    if m is None or not job.is_elastic(m) or not m.stopping:
+    member = job.members.get(task)
+    if member is None or not job.is_elastic(member) or not member.stopping:
         return False
     # its command may have failed already, of the task that it lost
     if job.me.state in (states.SUCCEEDED, states.ENDED):
         return False
-    left = [o for o in job.cluster if o.role == m.role and o.peer is not None and not o.stopping]
-    return len(left) >= int(job.rules[m.role]["min"])
+    left = [
+        other
+        for other in job.cluster
+        if other.role == member.role and other.peer is not None and not other.stopping
+    ]
+    return len(left) >= int(job.rules[member.role]["min"])
 
 
-def goes_on_without(job: Rendezvous, m: Member, lost: bool) -> bool:
+def goes_on_without(job: Rendezvous, member: Member, lost: bool) -> bool:
     """Return whether the other tasks continue without a lost task, because its role serves.
 
     ParameterServerStrategy gives the steps of a lost worker to the other workers, and uses the
     worker again when it is back.
     """
-    serves = job.is_elastic(m) and m.role_kind == contract.KIND_SERVES
+    serves = job.is_elastic(member) and member.role_kind == contract.KIND_SERVES
     calm = job.phase == states.RUNNING and not job.failures
-    return serves and lost and calm and here(job, m.role) >= int(job.rules[m.role]["min"])
+    return (
+        serves
+        and lost
+        and calm
+        and present_count(job, member.role) >= int(job.rules[member.role]["min"])
+    )
 
 
 def elastic_sizes(job: Rendezvous) -> Mapping[str, Any]:

@@ -308,7 +308,7 @@ class World:
             m = leader.job.members[task.name]
             if m.peer is task:
                 closed = not silent_s and self.random.random() < 0.5
-                leader.job.gone(self.now, m, closed=closed, silent_s=silent_s)
+                leader.job.connection_lost(self.now, m, closed=closed, silent_s=silent_s)
 
     def connect(self, task: Task) -> None:
         leader = self.leader
@@ -476,7 +476,7 @@ class World:
             job.record_suspension(self.now, seconds)
         for m in job.members.values():
             if m.peer is not None and m.peer.leader is not leader:
-                job.gone(self.now, m, closed=True)
+                job.connection_lost(self.now, m, closed=True)
 
     def end_job(self, leader: Leader) -> None:
         """End the job as `DecidingTask` does: the others, latecomers, the report, the witness."""

@@ -52,7 +52,7 @@ class Played:
         self.job.done(self.now, self.member(name), {**message, **extra})
 
     def gone(self, name: str, **how: Any) -> None:
-        self.job.gone(self.now, self.member(name), **how)
+        self.job.connection_lost(self.now, self.member(name), **how)
 
     def after(self, seconds: float) -> str:
         self.now += seconds

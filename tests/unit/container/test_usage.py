@@ -57,7 +57,7 @@ def test_curve_keeps_peaks_of_memory_and_means_of_cpu() -> None:
     made = played()
     for second in range(THREE_HOURS):
         cpu, memory = {"mean": float(second % 2)}, {"most": 9e9 if second == 5000 else 1e9}
-        made.job.usage.look(
+        made.job.usage.add_points(
             second, {"worker": {"cpu_cores": {"now": cpu}, "memory_bytes": {"now": memory}}}
         )
     cpu_curve, memory_curve = written(made)["series"]

@@ -38,7 +38,7 @@ def test_stamps_record_where_a_file_began_to_grow(watched: tuple[Any, Path, Path
     for now, text in (*times, (111.5, b""), (112.5, b"")):
         with out.open("ab") as file:
             file.write(text)
-        made.look(now)
+        made.check(now)
     rows = ["0 1000100.0", "4 1000100.0", "12 1000110.0"]
     assert index.read_text() == "".join(f"stdout.txt {row}\n" for row in rows)
 
@@ -46,9 +46,9 @@ def test_stamps_record_where_a_file_began_to_grow(watched: tuple[Any, Path, Path
 def test_stamps_record_the_last_lines_of_a_task(watched: tuple[Any, Path, Path]) -> None:
     info, out, index = watched
     made = task_files.Stamps(info)
-    made.look(200.0)
+    made.check(200.0)
     out.write_bytes(b"old\nits last words\n")
-    made.look(200.2, last=True)
+    made.check(200.2, last=True)
     assert index.read_text().splitlines()[1:] == ["stdout.txt 4 1000200.0"]
 
 
@@ -59,7 +59,7 @@ def test_stamps_become_rare_in_a_long_task_and_stay_small(watched: tuple[Any, Pa
     for second in range(1, 8000):
         with out.open("ab") as file:
             file.write(b"x\n")
-        made.look(100.0 + second)
+        made.check(100.0 + second)
     found = read_stamps(index.read_bytes())["stdout.txt"]
     assert 3600 <= len(found) <= 3600 + 4400 / 10 + 3
     assert [offset for offset, _time in found] == sorted({offset for offset, _time in found})

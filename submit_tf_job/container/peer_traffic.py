@@ -18,12 +18,14 @@ from submit_tf_job.container.tfconfig import split_instance
 STRATEGIES = ("multi-worker", "parameter-server", "estimator", "torch", "jax")
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")  # of the container's network, or of its node's
 CONNECTED, LISTENS = "01", "0A"  # include/net/tcp_states.h
-LONG_ENOUGH_S = 20.0  # a shorter command may have met others between two looks
-LOOKS = 3
+LONG_ENOUGH_S = 20.0  # a shorter command may have met others between two checks
+CHECKS = 3
 SHARE = 0.01  # of CPU time, for tables of nodes with many connections
 
 
-def has_met(own: int, others: Collection[int], tables: Sequence[str] = TABLES) -> bool | None:
+def has_peer_traffic(
+    own: int, others: Collection[int], tables: Sequence[str] = TABLES
+) -> bool | None:
     """Return whether a task listens at its port, or has a connection to another task of the job;
     None if the tables cannot be read.
 
@@ -49,7 +51,7 @@ def has_met(own: int, others: Collection[int], tables: Sequence[str] = TABLES) -
     return False if was_read else None
 
 
-class Meeting:
+class PeerTraffic:
     """Checks at intervals whether one command listens for other tasks, or is connected to one."""
 
     def __init__(self, info: Info, now: float) -> None:
@@ -64,22 +66,22 @@ class Meeting:
         names = set(info.addressed_tasks()) - {info.name} if self.expected else ()
         self.others = {info.port(*split_instance(name)) for name in names}
         self.long_enough_s = float(task.get("meeting_s", LONG_ENOUGH_S))
-        self.started = self.next_look = now
-        self.looks, self.met = 0, False
+        self.started = self.next_check = now
+        self.checks, self.has_traffic = 0, False
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Check the kernel's tables, if a check is due."""
-        if not self.expected or self.met or now < self.next_look:
+        if not self.expected or self.has_traffic or now < self.next_check:
             return
         began = time.process_time()
-        found = has_met(self.own, self.others)
-        self.next_look = now + (time.process_time() - began) / SHARE
-        self.looks += found is not None
-        self.met = bool(found)
+        found = has_peer_traffic(self.own, self.others)
+        self.next_check = now + (time.process_time() - began) / SHARE
+        self.checks += found is not None
+        self.has_traffic = bool(found)
 
     def result(self, now: float) -> bool | None:
         """Return whether a check has found the command listening for other tasks, or connected to
         one; None if there were too few checks to tell.
         """
-        sure = self.looks >= LOOKS and now - self.started >= self.long_enough_s
-        return self.met or (False if sure else None)
+        sure = self.checks >= CHECKS and now - self.started >= self.long_enough_s
+        return self.has_traffic or (False if sure else None)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job.container import names
+from submit_tf_job.container import dns_client
 
 QUESTION = b"\x08worker-0\x01j\x01u\x03lan\x00\x00\x01\x00\x01"
 POINTER = b"\xc0\x0c"
@@ -29,8 +29,8 @@ A = record(1, HERE)
 
 def test_encode_query() -> None:
     head = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"
-    assert names.encode_query(0x1234, "worker-0.j.u.lan") == head + QUESTION
-    assert names.encode_query(0x1234, "worker-0.j.u.lan.")[12:] == QUESTION
+    assert dns_client.encode_query(0x1234, "worker-0.j.u.lan") == head + QUESTION
+    assert dns_client.encode_query(0x1234, "worker-0.j.u.lan.")[12:] == QUESTION
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_encode_query() -> None:
     ],
 )
 def test_decode_answer(data: bytes, expected: list[str]) -> None:
-    assert names.decode_answer(7, data) == expected
+    assert dns_client.decode_answer(7, data) == expected
 
 
 WRONG = [answer(A, number=8), answer(A, flags=0x0100), answer(A)[:-1], answer(A)[:20], b""]
@@ -56,14 +56,14 @@ WRONG = [answer(A, number=8), answer(A, flags=0x0100), answer(A)[:-1], answer(A)
 @pytest.mark.parametrize("data", [*WRONG, b"\x00\x07", answer(b"\xc0")], ids=repr)
 def test_decode_answer_refuses_other_bytes(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"DNS answer|answer to question"):
-        names.decode_answer(7, data)
+        dns_client.decode_answer(7, data)
 
 
 @given(st.binary(max_size=200))
 def test_decode_answer_of_any_bytes(data: bytes) -> None:
     for noise in (data, struct.pack(">HH", 7, 0x8580) + data):
         try:
-            found = names.decode_answer(7, noise)
+            found = dns_client.decode_answer(7, noise)
         except ValueError:
             continue
         assert all(len(address.split(".")) == 4 for address in found)
