@@ -115,22 +115,22 @@ def _of_stream(ending: ProgramEnd, stream: str, text: str) -> Cause | None:
     blocks = _usable_exceptions(output, process)
     ended = _ended_by(blocks)
     if ending.signal and ending.signal not in _ABORTS:
-        return _of_signal(ending, output)
+        return _cause_of_signal(ending, output)
     if ending.signal:
         return _of_abort(ending, output, blocks, ended)
     if ended is None:
-        return _of_words(ending, output, blocks)
+        return _cause_of_last_words(ending, output, blocks)
     block, lines = ended
     after = _words_after(blocks, block, lines)
     is_its_status = status is None or status in block.statuses
     if after is not None and not _is_ended_anyway(block, after):
-        return _of_words(ending, output, blocks, after)
+        return _cause_of_last_words(ending, output, blocks, after)
     if is_its_status:
         sure = not (block.is_logged or block.is_caught)
-        return _of_block(ending, output, block, certain=sure and status is not None)
+        return _cause_of_block(ending, output, block, certain=sure and status is not None)
     if block.is_logged or block.is_caught:
-        return _of_words(ending, output, blocks, LastWords())
-    found = _of_block(ending, output, block, certain=False)
+        return _cause_of_last_words(ending, output, blocks, LastWords())
+    found = _cause_of_block(ending, output, block, certain=False)
     if found.code != "python-exception":
         return found
     sentence = f"{_how_it_ended(ending)}; its last words: {block.root.words}"
@@ -333,7 +333,7 @@ def _how_it_ended(ending: ProgramEnd) -> str:
     return f"{ending.task} ended with exit status {ending.status}"
 
 
-def _of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: bool) -> Cause:
+def _cause_of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: bool) -> Cause:
     """Return the cause for an exception."""
     cause = None if _says_own_words(block) else _recognised_cause(ending, output, block)
     if cause is None:
@@ -546,7 +546,7 @@ def _with_more_facts(
     if cause.code == "out-of-memory":
         return _of_memory(ending, cause, error)
     if cause.code == "gpu-out-of-memory" and error:
-        return replace(cause, hint=f"{cause.hint}{_of_allocator(error.text)}")
+        return replace(cause, hint=f"{cause.hint}{_allocator_hint(error.text)}")
     if cause.code == "process-killed":
         hint = (
             f"mostly the kernel, at a memory limit: {more_memory(task, ending.asked_mib)}; or start "  # noqa: E501
@@ -554,7 +554,7 @@ def _with_more_facts(
         )
         return replace(cause, hint=hint, facts={**cause.facts, "asked_mib": ending.asked_mib})
     if cause.code in ("host-unreachable", "name-not-found"):
-        return _of_host(ending, output, cause, block)
+        return _with_host(ending, output, cause, block)
     if cause.code in ("shapes-differ", "weights-differ", "versions-differ") and error:
         return replace(cause, sentence=f"{cause.sentence}: {error.words}")
     if cause.code == "nccl-failed" and error and (why := _OF_NCCL.search(error.text)):
@@ -565,7 +565,7 @@ def _with_more_facts(
     return cause
 
 
-def _of_allocator(text: str) -> str:
+def _allocator_hint(text: str) -> str:
     """Return the end of a hint: the setting of the allocator of a GPU's memory that may help,
     chosen by the framework's own message; "" if there is none.
     """
@@ -587,7 +587,7 @@ def _of_memory(ending: ProgramEnd, cause: Cause, error: Raised | None) -> Cause:
         return Cause(
             "gpu-out-of-memory",
             said.replace("ran out of memory", "ran out of GPU memory"),
-            f"{GPU_MEMORY_HINT}{_of_allocator(error.text)}" if error else GPU_MEMORY_HINT,
+            f"{GPU_MEMORY_HINT}{_allocator_hint(error.text)}" if error else GPU_MEMORY_HINT,
         )
     wanted = _wanted_mib(error.text) if error else 0.0
     if wanted > _FAR_TOO_MUCH_MIB:
@@ -617,7 +617,7 @@ def _wanted_mib(text: str) -> float:
     return float(found[1]) * _BYTES.get(found[2], 0.0) if found else 0.0
 
 
-def _of_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block | None) -> Cause:
+def _with_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block | None) -> Cause:
     """Return the cause of a failed connection with the host added. If the host does not belong to
     this job, the cause becomes `host-unreachable`.
     """
@@ -681,7 +681,7 @@ def _named_peer(task: str, output: _Output) -> str | None:
 # --- ends without an exception --------------------------------------------------------------------
 
 
-def _of_words(
+def _cause_of_last_words(
     ending: ProgramEnd,
     output: _Output,
     blocks: Sequence[tuple[Block, Sequence[OutputLine]]],
@@ -751,7 +751,7 @@ def _survived_words(blocks: Sequence[tuple[Block, Sequence[OutputLine]]]) -> str
     return blocks[-1][0].root.words[:200] if blocks else ""
 
 
-def _of_signal(ending: ProgramEnd, output: _Output) -> Cause | None:
+def _cause_of_signal(ending: ProgramEnd, output: _Output) -> Cause | None:
     """Return the cause for a program that a signal ended, if the output tells more than the
     signal.
     """
@@ -788,10 +788,10 @@ def _of_abort(
         known = _known_words(ending, output, words)
         if known is not None:
             return replace(known, evidence=_quoted_evidence(ending, output, words.lines))
-        return _of_words(ending, output, blocks if ended is None else (), words)
+        return _cause_of_last_words(ending, output, blocks if ended is None else (), words)
     if ended is not None:
         block, lines = ended
         after = _words_after(blocks, block, lines)
         if after is None or is_silent or _is_ended_anyway(block, after):
-            return _of_block(ending, output, block, certain=after is None or is_silent)
-    return _of_words(ending, output, blocks, words)
+            return _cause_of_block(ending, output, block, certain=after is None or is_silent)
+    return _cause_of_last_words(ending, output, blocks, words)

@@ -377,11 +377,11 @@ def _chain_at(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] 
     if _GROUP.match(text):
         return _first_of_group(lines, at)
     if found := _NOTEBOOK.match(text.strip()):
-        return _of_notebook(lines, at, found["name"])
+        return _notebook_exception_at(lines, at, found["name"])
     if START in text:
         return _python_traceback(lines, at)
     if _FRAME.match(text) and not text.startswith(">"):
-        return _of_syntax(lines, at)
+        return _syntax_error_at(lines, at)
     return None
 
 
@@ -492,7 +492,7 @@ def _without_start(message: list[str]) -> list[Raised]:
     return []
 
 
-def _of_syntax(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
+def _syntax_error_at(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
     """Return an error that has a place but no traceback, such as SyntaxError."""
     frames: list[Frame] = []
     for number in range(at, min(at + 6, len(lines))):
@@ -568,7 +568,7 @@ def _without_traceback(lines: Sequence[OutputLine]) -> list[Raised]:
     return [next(one for one in found if one)] if any(map(bare_exception, lines)) else []
 
 
-def _of_notebook(
+def _notebook_exception_at(
     lines: Sequence[OutputLine], at: int, name: str
 ) -> tuple[list[Raised], int] | None:
     """Return an exception in the form of IPython."""

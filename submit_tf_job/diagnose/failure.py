@@ -137,31 +137,31 @@ def evidence_of(seen: JobStatus, *, sandbox: bool = False) -> FailureEvidence:
     return FailureEvidence(seen, next(iter(failed_tasks(seen)), _NONE), sandbox=sandbox)
 
 
-def with_am_log(clues: FailureEvidence, log: str) -> FailureEvidence:
+def with_am_log(evidence: FailureEvidence, log: str) -> FailureEvidence:
     """Return the evidence, completed with what the ApplicationMaster's log tells.
 
     If the report and the log name different tasks, the task in the report counts, unless that task
     never reported. The task in the log counts if the report names no task because the job was
     stopped.
     """
-    clues = replace(clues, ends=container_ends(log), am_error=last_error(log))
-    found = _failed_container(clues, deciding_role(log)) or _silent_success(clues)
-    told, report = clues.suspect, clues.seen.report
+    evidence = replace(evidence, ends=container_ends(log), am_error=last_error(log))
+    found = _failed_container(evidence, deciding_role(log)) or _silent_success(evidence)
+    told, report = evidence.suspect, evidence.seen.report
     named = report is not None and report.first_failure is not None
     named = named and told.reason != "peers-missing"
     if found is None or (told.task and (named or told.container_id == found.container_id)):
-        return clues
-    return replace(clues, suspect=found)
+        return evidence
+    return replace(evidence, suspect=found)
 
 
-def _failed_container(clues: FailureEvidence, decides: str | None) -> Failure | None:
+def _failed_container(evidence: FailureEvidence, decides: str | None) -> Failure | None:
     """Return the task whose container failed first.
 
     Args:
-        clues: The evidence. If the report lists missing tasks, one of them is the cause.
+        evidence: The evidence. If the report lists missing tasks, one of them is the cause.
         decides: The role whose end also ended the job.
     """
-    failed, report = [end for end in clues.ends if end.failed], clues.seen.report
+    failed, report = [end for end in evidence.ends if end.failed], evidence.seen.report
     if report is not None and report.missing:
         # The report's list is truncated; the start waits only for the missing tasks.
         failed = [end for end in failed if end.task in set(report.missing)]
@@ -170,18 +170,18 @@ def _failed_container(clues: FailureEvidence, decides: str | None) -> Failure | 
     return next((_of_end(end) for end in trains), None)
 
 
-def _silent_success(clues: FailureEvidence) -> Failure | None:
+def _silent_success(evidence: FailureEvidence) -> Failure | None:
     """Return the deciding task as failed if YARN reports success for its container, and no outcome
     was reported.
     """
-    app, seen = clues.seen.app, clues.seen
+    app, seen = evidence.seen.app, evidence.seen
     if (
         app is None
         or app.final_status is not FinalStatus.SUCCEEDED
         or seen.evidence is not Evidence.MISSING
     ):
         return None
-    mine = [end for end in clues.ends if end.task == seen.deciding_task and end.status == 0]
+    mine = [end for end in evidence.ends if end.task == seen.deciding_task and end.status == 0]
     return _of_end(mine[-1]) if mine else None
 
 
@@ -192,26 +192,28 @@ def _of_end(end: ContainerEnd) -> Failure:
 # --- the choice of a cause ---
 
 
-def conclude(clues: FailureEvidence) -> Cause | None:
+def conclude(evidence: FailureEvidence) -> Cause | None:
     """Return the cause; None if the evidence does not explain more than the verdict."""
-    clues = replace(clues, suspect=_by_its_last_line(clues.suspect, clues.stderr))
-    suspect = clues.suspect
+    evidence = replace(
+        evidence, suspect=_with_outcome_of_bootstrap(evidence.suspect, evidence.stderr)
+    )
+    suspect = evidence.suspect
     if not suspect.task:
-        return _of_application(clues)
+        return _of_application(evidence)
     if suspect.status == 0 and not suspect.reason:
-        return _false_success(clues) or _of_application(clues)
-    if suspect.reason == "peers-missing" and (never := _never_granted(clues.seen.app)):
+        return _false_success(evidence) or _of_application(evidence)
+    if suspect.reason == "peers-missing" and (never := _never_granted(evidence.seen.app)):
         return never
-    cause = _cause_by_evidence(clues)
-    if suspect.reason == "peers-missing" and clues.missing is not None:
-        cause = by_missing_task(*clues.missing) or cause
+    cause = _cause_by_evidence(evidence)
+    if suspect.reason == "peers-missing" and evidence.missing is not None:
+        cause = by_missing_task(*evidence.missing) or cause
     if cause is None:
         return None
-    if is_of_peers(cause) and (elsewhere := _failure_of_other_task(clues)):
+    if is_of_peers(cause) and (elsewhere := _failure_of_other_task(evidence)):
         return elsewhere
     if cause.code in OF_PEERS:
-        cause = _after_success(clues, cause) or cause
-    return _with_details(clues, _without_image(clues, _told_for_all(clues, cause)))
+        cause = _after_success(evidence, cause) or cause
+    return _with_details(evidence, _without_image(evidence, _with_alike_tasks(evidence, cause)))
 
 
 def is_of_peers(cause: Cause) -> bool:
@@ -219,11 +221,11 @@ def is_of_peers(cause: Cause) -> bool:
     return cause.code in OF_PEERS or cause.lost_peer
 
 
-def _after_success(clues: FailureEvidence, cause: Cause) -> Cause | None:
+def _after_success(evidence: FailureEvidence, cause: Cause) -> Cause | None:
     """If a task failed because it lost its connection to a task that had already succeeded, return
     this as the cause: the other task trained fewer steps.
     """
-    report, task = clues.seen.report, clues.suspect.task
+    report, task = evidence.seen.report, evidence.suspect.task
     if report is None or cause.code == "rendezvous-failed":
         return None
     done = [one.task for one in report.tasks if one.state == "succeeded" and one.task != task]
@@ -235,32 +237,32 @@ def _after_success(clues: FailureEvidence, cause: Cause) -> Cause | None:
     return replace(
         cause,
         code="steps-differ",
-        sentence=f"{who} had finished with 0{_seconds_before(clues, who)}, and {task} still "
+        sentence=f"{who} had finished with 0{_seconds_before(evidence, who)}, and {task} still "
         "exchanged values with it",
         hint="every worker must run the same steps: the same number of batches, and `evaluate`, "
         "`predict` and `model.save`, too",
     )
 
 
-def _seconds_before(clues: FailureEvidence, who: str) -> str:
+def _seconds_before(evidence: FailureEvidence, who: str) -> str:
     """Return how many seconds before the failure a task had finished, if the report's events show
     that.
     """
-    report, failed_at = clues.seen.report, clues.suspect.at
+    report, failed_at = evidence.seen.report, evidence.suspect.at
     done = [event.at for event in report.events if event.text == f"{who} is done"] if report else []
     if not done or failed_at is None or done[-1] is None or failed_at < done[-1]:
         return ""
     return f" {failed_at - done[-1]:.0f} s before"
 
 
-def _told_for_all(clues: FailureEvidence, cause: Cause) -> Cause:
+def _with_alike_tasks(evidence: FailureEvidence, cause: Cause) -> Cause:
     """Return a cause with the number of other tasks that failed with the same exception."""
     if not cause.exception:
         return cause
     same = [
         other.task
-        for other in clues.others
-        if other.task != clues.suspect.task
+        for other in evidence.others
+        if other.task != evidence.suspect.task
         and cause.exception in without_workdir("\n".join(other.last_lines))
     ]
     if not same:
@@ -273,7 +275,7 @@ def _told_for_all(clues: FailureEvidence, cause: Cause) -> Cause:
     )
 
 
-def _by_its_last_line(suspect: Failure, stderr: str) -> Failure:
+def _with_outcome_of_bootstrap(suspect: Failure, stderr: str) -> Failure:
     """Return a failed task, of which only YARN reports the end, with the status and the reason from
     the last line that its bootstrap wrote, if there is such a line: the container's exit status
     alone does not tell which program set it.
@@ -309,19 +311,19 @@ _OF_USER = ("file-missing", "program-missing")
 _PLAIN_LAUNCH = re.compile(r"^main : command provided 1$", re.MULTILINE)
 
 
-def _without_image(clues: FailureEvidence, cause: Cause) -> Cause:
+def _without_image(evidence: FailureEvidence, cause: Cause) -> Cause:
     """If something was missing that the image has, and the node had ignored the image, return the
     ignored image as the cause. In a sandbox, add it to the hint instead.
     """
-    report = clues.seen.report
-    is_named = report is not None and clues.suspect.task in report.image_ignored
-    plain = is_named or _PLAIN_LAUNCH.search(clues.end.diagnostics)
+    report = evidence.seen.report
+    is_named = report is not None and evidence.suspect.task in report.image_ignored
+    plain = is_named or _PLAIN_LAUNCH.search(evidence.end.diagnostics)
     if cause.code not in _OF_IMAGE or not plain:
         return cause
-    if clues.sandbox and cause.code in _OF_USER:
+    if evidence.sandbox and cause.code in _OF_USER:
         return cause
     facts = {**cause.facts, "code": cause.code}
-    if clues.sandbox:
+    if evidence.sandbox:
         why = (
             "this sandbox has no Docker, and the image is not used: --container-path adds "
             "programs, --profile docker runs images"
@@ -329,7 +331,7 @@ def _without_image(clues: FailureEvidence, cause: Cause) -> Cause:
         return replace(cause, hint="; ".join(filter(None, [cause.hint, why])), facts=facts)
     return Cause(
         "image-ignored",
-        f"{clues.suspect.task} did not run in its image but as a plain process of its node, and "
+        f"{evidence.suspect.task} did not run in its image but as a plain process of its node, and "
         f"so: {cause.sentence}",
         "that NodeManager does not run Docker: its administrator adds docker to "
         "yarn.nodemanager.runtime.linux.allowed-runtimes, "
@@ -338,20 +340,20 @@ def _without_image(clues: FailureEvidence, cause: Cause) -> Cause:
     )
 
 
-def _cause_by_evidence(clues: FailureEvidence) -> Cause | None:
+def _cause_by_evidence(evidence: FailureEvidence) -> Cause | None:
     """Return the cause from the best evidence."""
-    suspect, end = clues.suspect, clues.end
-    asked = _asked_mib(clues.seen, suspect.task, end)
+    suspect, end = evidence.suspect, evidence.end
+    asked = _asked_mib(evidence.seen, suspect.task, end)
     outside = by_yarn(end, asked)
     if outside is not None:
         return outside
-    stderr = clues.stderr
+    stderr = evidence.stderr
     ran = bool(suspect.reason) or BOOTSTRAP_SAYS in stderr
     if ran and suspect.reason in ("", "killed", "lost") and (gone := by_docker(end)):
         return gone
-    gpus = _has_gpus(clues.seen, suspect.task)
+    gpus = _has_gpus(evidence.seen, suspect.task)
     ending = ProgramEnd(suspect.task, suspect.status, suspect.reason, asked, has_gpus=gpus)
-    program = by_program(ending, _ends_of_outputs(clues))
+    program = by_program(ending, _ends_of_outputs(evidence))
     if end.container_id and not suspect.reason:
         container = by_container(end, stderr)
         if ran and container is not None and container.code == "container-failed":
@@ -362,28 +364,28 @@ def _cause_by_evidence(clues: FailureEvidence) -> Cause | None:
         return by_status(suspect.task, end.status, asked)
     said = by_bootstrap(suspect.task, suspect.reason, suspect.message, stderr)
     cause = said or program or by_status(suspect.task, suspect.status, asked, suspect.reason)
-    return cause and _from_outside(clues, cause)
+    return cause and _from_outside(evidence, cause)
 
 
-def _ends_of_outputs(clues: FailureEvidence) -> dict[str, str]:
+def _ends_of_outputs(evidence: FailureEvidence) -> dict[str, str]:
     """Return the ends of a task's outputs: as they were read now, and as they are in the report."""
-    reported = "\n".join(clues.suspect.last_lines)
-    if not clues.stderr and not clues.stdout:
+    reported = "\n".join(evidence.suspect.last_lines)
+    if not evidence.stderr and not evidence.stdout:
         return {"stderr": reported}
-    return {"stderr": clues.stderr, "stdout": clues.stdout, "output": reported}
+    return {"stderr": evidence.stderr, "stdout": evidence.stdout, "output": reported}
 
 
-def _from_outside(clues: FailureEvidence, cause: Cause) -> Cause:
+def _from_outside(evidence: FailureEvidence, cause: Cause) -> Cause:
     """Return the cause for a task that was ended from outside, completed with what may have ended
     the task, and with the other tasks on its node that ended in the same way.
 
     YARN sets a negative status for a container that it ends itself. A dockerd that stops or
     restarts sends SIGTERM to its containers, and does not log it (seen with Docker 20.10).
     """
-    suspect = clues.suspect
+    suspect = evidence.suspect
     if cause.code not in ("stopped-from-outside", "killed", "task-lost") or not suspect.host:
         return cause
-    if cause.code == "stopped-from-outside" and clues.end.status == 143:
+    if cause.code == "stopped-from-outside" and evidence.end.status == 143:
         sentence = (
             f"{suspect.task} was ended by SIGTERM, and YARN did not ask for it: Docker or "
             f"the NodeManager on {suspect.host} was "
@@ -396,7 +398,7 @@ def _from_outside(clues: FailureEvidence, cause: Cause) -> Cause:
         )
     ended = [
         other
-        for other in clues.others
+        for other in evidence.others
         if other.reason in ("killed", "lost") and other.status in (None, 137, 143)
     ]
     same = sorted({other.task for other in ended if other.host == suspect.host} - {suspect.task})
@@ -410,15 +412,15 @@ def _from_outside(clues: FailureEvidence, cause: Cause) -> Cause:
     return replace(cause, hint=hint, facts={**cause.facts, "ended_with_it": same})
 
 
-def _false_success(clues: FailureEvidence) -> Cause | None:
+def _false_success(evidence: FailureEvidence) -> Cause | None:
     """Return the cause if a container could not start and YARN counts it as a success.
 
     container-executor with docker.inspect.max.retries=0 reports 0 for every container
     (hadoop-facts.md#retries-of-docker-inspect).
     """
-    if not clues.end.container_id or BOOTSTRAP_SAYS in clues.stderr:
+    if not evidence.end.container_id or BOOTSTRAP_SAYS in evidence.stderr:
         return None
-    cause = by_container(clues.end, clues.stderr)
+    cause = by_container(evidence.end, evidence.stderr)
     if cause is None:
         return None
     why = Cause(
@@ -429,32 +431,34 @@ def _false_success(clues: FailureEvidence) -> Cause | None:
         "to 1 or more: with 0 every failure counts as a success",
         {**cause.facts, "code": cause.code},
     )
-    return _with_details(clues, why)
+    return _with_details(evidence, why)
 
 
-def _failure_of_other_task(clues: FailureEvidence) -> Cause | None:
+def _failure_of_other_task(evidence: FailureEvidence) -> Cause | None:
     """If the first task that ended had only lost its peers, return the failure of another task as
     the cause.
     """
-    for other in clues.others:
+    for other in evidence.others:
         if other.reason not in ("exited", "crashed", "killed", "lost"):
             continue
-        alone = replace(clues, suspect=other, stderr="", stdout="")
+        alone = replace(evidence, suspect=other, stderr="", stdout="")
         cause = _cause_by_evidence(alone)
         if cause is not None and not is_of_peers(cause) and other.status != 143:
             return _with_details(alone, cause)
-    return _of_stopped(clues)
+    return _of_stopped(evidence)
 
 
-def tasks_stopped(clues: FailureEvidence, cause: Cause | None) -> tuple[ReportedTask, ...]:
+def tasks_stopped(evidence: FailureEvidence, cause: Cause | None) -> tuple[ReportedTask, ...]:
     """Return the tasks that the job stopped and whose stderr may tell why the first task to end had
     lost its peer. The peer that is named comes first, because it may still have been writing or
     closing when it was stopped.
     """
-    report = clues.seen.report
+    report = evidence.seen.report
     if report is None or cause is None or not is_of_peers(cause):
         return ()
-    if cause.task != clues.suspect.task or any(other.reason == "exited" for other in clues.others):
+    if cause.task != evidence.suspect.task or any(
+        other.reason == "exited" for other in evidence.others
+    ):
         return ()
     peer = cause.facts.get("peer")
     stopped = [
@@ -465,35 +469,39 @@ def tasks_stopped(clues: FailureEvidence, cause: Cause | None) -> tuple[Reported
     return tuple(sorted(stopped, key=lambda one: one.task != peer)[:_MOST_STOPPED])
 
 
-def _of_stopped(clues: FailureEvidence) -> Cause | None:
+def _of_stopped(evidence: FailureEvidence) -> Cause | None:
     """Return the exception at the end of a stopped task's stderr. It is only a guess, because the
     task was stopped before it had ended.
     """
-    for task, stderr in clues.stopped.items():
-        gpus = _has_gpus(clues.seen, task)
+    suspect = evidence.suspect
+    for task, stderr in evidence.stopped.items():
+        gpus = _has_gpus(evidence.seen, task)
         cause = by_program(ProgramEnd(task, 1, "exited", has_gpus=gpus), {"stderr": stderr})
         if cause is None or not cause.certain or is_of_peers(cause) or not cause.exception:
             continue
         if _OF_A_STOP.search(cause.exception):
             continue
         said = cause.sentence.removeprefix(f"{task} ").replace("ended by", "failed with")
-        report = clues.seen.report
+        report = evidence.seen.report
         own = [one for one in report.tasks if one.task == task] if report else []
         return replace(
             cause,
-            sentence=f"{clues.suspect.task} lost the connection to {task}, which probably {said}",
+            sentence=f"{suspect.task} lost the connection to {task}, which probably {said}",
             certain=False,
             task=task,
             host=own[0].host if own else None,
             container_id=own[0].container_id if own else None,
             last_lines=tuple(telling_lines(stderr)[-KEPT:]),
-            consequences=(_later_failure(clues.suspect, Failure(task)), *_later_failures(clues)),
+            consequences=(
+                _later_failure(evidence.suspect, Failure(task)),
+                *_later_failures(evidence),
+            ),
         )
     return None
 
 
-def _with_details(clues: FailureEvidence, cause: Cause) -> Cause:
-    suspect, end, status = clues.suspect, clues.end, clues.suspect.status
+def _with_details(evidence: FailureEvidence, cause: Cause) -> Cause:
+    suspect, end, status = evidence.suspect, evidence.end, evidence.suspect.status
     if end.status is not None and (status is None or end.status < 0):
         status = end.status
     by_itself = bool(suspect.reason) or (status or 0) < 0
@@ -508,20 +516,20 @@ def _with_details(clues: FailureEvidence, cause: Cause) -> Cause:
         meaning=meaning_of(status, suspect.reason)
         if by_itself
         else of_executor(status, end.diagnostics),
-        last_lines=_last_lines(clues, cause),
+        last_lines=_last_lines(evidence, cause),
         diagnostics=_shown_diagnostics(end.diagnostics),
-        consequences=_later_failures(clues),
+        consequences=_later_failures(evidence),
     )
 
 
-def _last_lines(clues: FailureEvidence, cause: Cause) -> tuple[str, ...]:
+def _last_lines(evidence: FailureEvidence, cause: Cause) -> tuple[str, ...]:
     """Return the last lines of the output that shows the cause, up to the lines of the cause. If
     the bootstrap failed, its own lines are included.
     """
-    outputs = _ends_of_outputs(clues)
-    of_bootstrap = clues.suspect.reason in ("", "bootstrap-error", "login-failed")
-    if of_bootstrap and BOOTSTRAP_SAYS in clues.stderr:
-        lines = [line.rstrip() for line in clues.stderr.splitlines()]
+    outputs = _ends_of_outputs(evidence)
+    of_bootstrap = evidence.suspect.reason in ("", "bootstrap-error", "login-failed")
+    if of_bootstrap and BOOTSTRAP_SAYS in evidence.stderr:
+        lines = [line.rstrip() for line in evidence.stderr.splitlines()]
         lines = [line for line in lines if not any(noise in line for noise in _NOISE)]
     elif cause.evidence is not None:
         lines = telling_lines(outputs[cause.evidence.stream])
@@ -556,15 +564,17 @@ def _shown_diagnostics(text: str) -> str:
     return "\n".join(kept)[:2000]
 
 
-def _later_failures(clues: FailureEvidence) -> tuple[Consequence, ...]:
+def _later_failures(evidence: FailureEvidence) -> tuple[Consequence, ...]:
     """Return the tasks that ended after the task that failed first."""
-    root = clues.suspect
-    if clues.seen.report is None:
-        later = [end for end in clues.ends if end.failed and end.container_id != root.container_id]
+    root = evidence.suspect
+    if evidence.seen.report is None:
+        later = [
+            end for end in evidence.ends if end.failed and end.container_id != root.container_id
+        ]
         return tuple(
             Consequence(end.task, end.status, meaning_of(end.status)) for end in later[:KEPT]
         )
-    told = failed_tasks(clues.seen)
+    told = failed_tasks(evidence.seen)
     others = [other for other in dict.fromkeys(told) if other.task != root.task]
     return tuple(_later_failure(other, root) for other in others)[:KEPT]
 
@@ -603,16 +613,16 @@ def _has_gpus(seen: JobStatus, task: str) -> bool:
 # --- no task failed ---
 
 
-def _of_application(clues: FailureEvidence) -> Cause | None:
-    app = clues.seen.app
+def _of_application(evidence: FailureEvidence) -> Cause | None:
+    app = evidence.seen.app
     if app is None:
         return None
     never = _never_granted(app)
     if never is not None:
         return never
     if app.state is AppState.FAILED:
-        return _am_failed(clues, app)
-    if app.final_status is FinalStatus.SUCCEEDED and clues.seen.evidence is Evidence.MISSING:
+        return _am_failed(evidence, app)
+    if app.final_status is FinalStatus.SUCCEEDED and evidence.seen.evidence is Evidence.MISSING:
         return Cause(
             "command-never-ran",
             "YARN reports SUCCEEDED, but the deciding task's command never ran",
@@ -630,8 +640,8 @@ def _never_granted(app: AppReport | None) -> Cause | None:
     return found and replace(found, diagnostics=app.diagnostics[:2000])
 
 
-def _am_failed(clues: FailureEvidence, app: AppReport) -> Cause:
-    words = f"{app.diagnostics}\n{clues.am_error}"
+def _am_failed(evidence: FailureEvidence, app: AppReport) -> Cause:
+    words = f"{app.diagnostics}\n{evidence.am_error}"
     known = recognise(words, [*MASTER, *CONTAINER], task="the ApplicationMaster")
     if known is not None:
         return replace(known, diagnostics=app.diagnostics[:2000])
@@ -651,8 +661,8 @@ def _am_failed(clues: FailureEvidence, app: AppReport) -> Cause:
         how = f"{times} exit status {status}{clause(' ({})', meaning_of(status))}"
     return Cause(
         "application-master-failed",
-        f"YARN's ApplicationMaster of the job failed{how}{clause(': {}', clues.am_error)}",
-        f"submit_tf_job logs {clues.seen.name} --am shows its log",
+        f"YARN's ApplicationMaster of the job failed{how}{clause(': {}', evidence.am_error)}",
+        f"submit_tf_job logs {evidence.seen.name} --am shows its log",
         status=status,
         meaning=meaning_of(status),
         diagnostics=app.diagnostics[:2000],

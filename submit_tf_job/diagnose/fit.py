@@ -94,7 +94,7 @@ def fits_never(
     """
     groups = _groups_of_job(job, gpu_resource)
     left = [node for node in nodes if node.state != "DECOMMISSIONED"]
-    found = list(_of_labels(job, left))
+    found = list(_label_obstacles(job, left))
     if not groups or found:
         return tuple(found)
     known = [(node, total) for node in left if (total := total_of(node)).memory_mib]
@@ -103,7 +103,7 @@ def fits_never(
         found += _of_nodes(groups, known, "in all")
         found += _of_spread(groups, left)
     if all(node.state == "RUNNING" for node in left):
-        found += _of_queue(job, groups, nodes, scheduler)
+        found += _queue_obstacles(job, groups, nodes, scheduler)
     return tuple(dict.fromkeys(found))
 
 
@@ -120,7 +120,9 @@ def fits_not_now(
     if known and len(known) == len(running):
         groups = _comparable_groups(groups, [total_of(node) for node in running])
         found += _of_nodes(groups, known, "free now")
-    return next((one.sentence for one in (*found, *_of_room_of_queue(job, groups, scheduler))), "")
+    return next(
+        (one.sentence for one in (*found, *_queue_space_obstacles(job, groups, scheduler))), ""
+    )
 
 
 def _groups_of_job(job: Job, gpu_resource: str = "") -> tuple[_Group, ...]:
@@ -152,7 +154,7 @@ def _node_label(role: Role) -> str:
     return (role.placement and role.placement.partition) or ""
 
 
-def _of_labels(job: Job, nodes: Sequence[Node]) -> Iterator[Obstacle]:
+def _label_obstacles(job: Job, nodes: Sequence[Node]) -> Iterator[Obstacle]:
     """Yield the roles whose label no node has, including sidecars: no task of these roles can ever
     start.
     """
@@ -209,7 +211,7 @@ def _gpu_obstacle(scope: _Scope) -> Obstacle | None:
         if asked > there:
             return Obstacle(
                 _path_of_largest(groups, "gpus"),
-                f"the job needs {_of_kind(asked, groups[0])} at once "
+                f"the job needs {_gpus_in_words(asked, groups[0])} at once "
                 f"({_by_role(groups, _each_gpus)}), and {scope.who} {there} {scope.when}",
             )
     return None
@@ -234,7 +236,7 @@ def _packing_obstacle(scope: _Scope) -> Obstacle | None:
             tasks = sum(group.tasks for group in large)
             places = sum(_containers_held(room, mib, name, gpus) for room in scope.rooms)
             if tasks > places:
-                each = memory(mib) + clause(" and {}", gpus and _of_kind(gpus, large[0]))
+                each = memory(mib) + clause(" and {}", gpus and _gpus_in_words(gpus, large[0]))
                 return Obstacle(
                     _path_of_largest(large, "instances"),
                     f"the job needs {plural(tasks, 'container')} of {each} or more at once "
@@ -266,7 +268,7 @@ def _of_spread(groups: tuple[_Group, ...], nodes: Sequence[Node]) -> Iterator[Ob
 # --- queues ---
 
 
-def _of_queue(
+def _queue_obstacles(
     job: Job,
     groups: tuple[_Group, ...],
     nodes: Sequence[Node],
@@ -305,7 +307,7 @@ def _exceeds_limit(asked: QueueResources, limit: QueueResources, *, strict: bool
     return bool(more) and (any(more) if strict else all(more))
 
 
-def _of_room_of_queue(
+def _queue_space_obstacles(
     job: Job, groups: tuple[_Group, ...], scheduler: Scheduler | None
 ) -> Iterator[Obstacle]:
     """Yield an obstacle if the queue has no room for the job now."""
@@ -349,10 +351,10 @@ def _each_memory(group: _Group) -> str:
 
 
 def _each_gpus(group: _Group) -> str:
-    return _of_kind(group.gpus, group)
+    return _gpus_in_words(group.gpus, group)
 
 
-def _of_kind(number: int, group: _Group) -> str:
+def _gpus_in_words(number: int, group: _Group) -> str:
     """Return a number of GPUs in words; if the role states a kind of GPU, with YARN's name for
     it.
     """

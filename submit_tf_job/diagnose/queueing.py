@@ -272,7 +272,7 @@ REPLACED = frozenset(
 )
 
 
-def are_alone(apps: Sequence[AppReport]) -> bool:
+def have_only_masters(apps: Sequence[AppReport]) -> bool:
     """Return whether the given applications are several, and all their containers are
     ApplicationMasters.
     """
@@ -291,7 +291,7 @@ def masters_cause(situation: Situation) -> Iterator[Cause]:
         return
     containers = sum(node.running_containers or 0 for node in situation.serving())
     offers = [free_of(node) or NO_RESOURCE for node in situation.serving()]
-    if are_alone(apps) and len(apps) == containers and _none_fits(apps, offers):
+    if have_only_masters(apps) and len(apps) == containers and _none_fits(apps, offers):
         yield _masters_alone("this cluster", apps, situation, queue)
         return
     for item in situation.scheduler.line(queue):
@@ -300,7 +300,7 @@ def masters_cause(situation: Situation) -> Iterator[Cause]:
         used = share.used or NO_RESOURCE
         if (
             share.limit is not None
-            and are_alone(inside)
+            and have_only_masters(inside)
             and used.memory_mib == sum(app.allocated_mb or 0 for app in inside)
             and _none_fits(inside, [share.limit.minus(used)])
         ):

@@ -75,7 +75,7 @@ def why_pending(cluster: Cluster, status: JobStatus) -> tuple[Cause, ...]:
 
 
 def _read_situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation:
-    from submit_tf_job.diagnose.queueing import are_alone
+    from submit_tf_job.diagnose.queueing import have_only_masters
     from submit_tf_job.diagnose.situation import (
         NO_SCHEDULER,
         Situation,
@@ -93,7 +93,7 @@ def _read_situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situ
     queue = str(app.raw.get("queue") or app.queue)
     in_queue = _none_on_error(lambda: inspection.queue_apps(client, queue, deadline=deadline)) or ()
     everywhere: tuple[AppReport, ...] | None = None
-    if are_alone(in_queue):
+    if have_only_masters(in_queue):
         everywhere = _none_on_error(lambda: inspection.live_apps(client, {}, deadline=deadline))
     conf: Mapping[str, str] | None = None
     if placements:
