@@ -79,7 +79,7 @@ def _memory_rule(planned: Plan) -> tuple[int, float] | None:
 
 def run_after(job: str, user: str, run: str, number: int = 0) -> str:
     """Return the name of the run that follows a run that ran out of memory."""
-    return run_name(job, user, _key_after(run), number, room=len(run))
+    return run_name(job, user, _key_after(run), number, name_limit=len(run))
 
 
 def _key_after(run: str) -> str:

@@ -45,16 +45,16 @@ RESERVED_ENV = frozenset(
 )
 
 
-def check_job(job: Job, site: Site, room: int) -> list[Problem]:
+def check_job(job: Job, site: Site, name_limit: int) -> list[Problem]:
     """Return the problems of names, network and roles that YARN or a NodeManager would refuse.
 
     Args:
         job: The job.
         site: The cluster.
-        room: What `room_for_name` returns.
+        name_limit: What `limit_of_run_name` returns.
     """
     problems = [
-        *_name_problems(job, site, room),
+        *_name_problems(job, site, name_limit),
         *_network_problems(job, site),
         *secret_problems(job),
         *caps_problems(job, site.caps),
@@ -64,16 +64,16 @@ def check_job(job: Job, site: Site, room: int) -> list[Problem]:
     return problems
 
 
-def _name_problems(job: Job, site: Site, room: int) -> Iterator[Problem]:
+def _name_problems(job: Job, site: Site, name_limit: int) -> Iterator[Problem]:
     if is_run(job.name):
         yield job.problem(
             "name",
             f"{job.name!r} ends as the name of a run does (a digit and seven characters); choose "
             f"another name",
         )
-    elif len(head_of(job.name, room)) + SUFFIX > room:
+    elif len(head_of(job.name, name_limit)) + SUFFIX > name_limit:
         longest = max(_longest_host_names(job, site), key=len)
-        most = room - SUFFIX
+        most = name_limit - SUFFIX
         why = f"a name of at most {most} characters fits, or " if most > 0 else "no name fits; "
         yield job.problem(
             "name",
@@ -97,7 +97,7 @@ def _name_problems(job: Job, site: Site, room: int) -> Iterator[Problem]:
             )
 
 
-def room_for_name(job: Job, site: Site) -> int:
+def limit_of_run_name(job: Job, site: Site) -> int:
     """Return how many characters the name of a run may have, so that YARN accepts the host names of
     its tasks.
     """

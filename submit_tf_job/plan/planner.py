@@ -95,7 +95,7 @@ class Plan:
         properties: Properties of the service, in addition to those that follow from the job.
         lifetime_s: The lifetime in seconds for a job that states none; 0 for no lifetime.
         ends_unstarted: Whether YARN ends the application if it gets no container.
-        room: The largest number of characters that the name of a run may have.
+        name_limit: The largest number of characters that the name of a run may have.
         task: The task description, which the bootstrap reads.
         service: The service to post; its name is the run's.
         uploads: Files that must be uploaded before the POST.
@@ -110,7 +110,7 @@ class Plan:
     properties: Mapping[str, str]
     lifetime_s: int
     ends_unstarted: bool
-    room: int
+    name_limit: int
     task: Mapping[str, object]
     service: Service
     uploads: tuple[Upload, ...]
@@ -142,7 +142,7 @@ class Plan:
 
     def run_of(self, number: int) -> str:
         """Return the name of the run with this number."""
-        return run_name(self.job.name, self.site.user, self.key, number, room=self.room)
+        return run_name(self.job.name, self.site.user, self.key, number, name_limit=self.name_limit)
 
     def at(self, number: int) -> Plan:
         """Return the plan of the run with this number."""
@@ -234,13 +234,15 @@ def plan(
         )
     again = again or (Again.NEVER if key else Again.ALWAYS)
     content = content_key(job)
-    told = {**properties, service_properties.CONTENT: content} if key else dict(properties)
+    extra_properties = (
+        {**properties, service_properties.CONTENT: content} if key else dict(properties)
+    )
     if again is not Again.ALWAYS:
-        told[service_properties.AGAIN] = again.value
+        extra_properties[service_properties.AGAIN] = again.value
     key = key or content
-    room = check.room_for_name(job, site)
-    run = run_name(job.name, site.user, key, number, room=room)
-    parts = _contributions_of(job, site, run, room)
+    name_limit = check.limit_of_run_name(job, site)
+    run = run_name(job.name, site.user, key, number, name_limit=name_limit)
+    parts = _contributions_of(job, site, run, name_limit)
     shipped = [file for part in parts for file in part.shipped]
     delivery = delivered(job, shipped, site.staging)
     task = task_description(job, site, run, of_roles=delivery.task, parts=parts)
@@ -255,7 +257,7 @@ def plan(
         if file.content is not None and (uri := run.join(file.uri))
     }
     service = _Service(job, site, run, parts, delivery, files, ends_unstarted).build(
-        key, told, lifetime_s
+        key, extra_properties, lifetime_s
     )
     planned = Plan(
         job=job,
@@ -267,7 +269,7 @@ def plan(
         properties=properties,
         lifetime_s=lifetime_s,
         ends_unstarted=ends_unstarted,
-        room=room,
+        name_limit=name_limit,
         task=task,
         service=service,
         uploads=tuple(uploads.values()),
@@ -276,7 +278,7 @@ def plan(
     return planned
 
 
-def _contributions_of(job: Job, site: Site, run: str, room: int) -> tuple[Contribution, ...]:
+def _contributions_of(job: Job, site: Site, run: str, name_limit: int) -> tuple[Contribution, ...]:
     """Return the contribution of each part of a job to its plan.
 
     Raises:
@@ -294,7 +296,7 @@ def _contributions_of(job: Job, site: Site, run: str, room: int) -> tuple[Contri
     )
     mounts = [mount for part in parts for mount in part.mounts]
     parts = (*parts, docker.contribution(job, site, mounts))
-    problems = set(check.check_job(job, site, room))
+    problems = set(check.check_job(job, site, name_limit))
     problems.update(problem for part in parts for problem in part.problems)
     if problems:
         raise JobSpecError(sorted(problems))
@@ -321,7 +323,7 @@ class _Service:
     files: Sequence[File]
     ends_unstarted: bool
 
-    def build(self, key: str, told: Mapping[str, str], lifetime_s: int) -> Service:
+    def build(self, key: str, extra_properties: Mapping[str, str], lifetime_s: int) -> Service:
         """Return the service."""
         job = self.job
         properties = {
@@ -334,7 +336,7 @@ class _Service:
             properties[_FAILURES_ON_A_NODE] = str(losses - 1) if losses else _NO_LIMIT
             if job.retries.memory:
                 properties[service_properties.RESUBMISSIONS_MAX] = str(job.retries.max)
-        properties.update(told)
+        properties.update(extra_properties)
         principal = None
         if job.kerberos:
             keytab = next(file for file in self.files if file.name == contract.KEYTAB_FILE)

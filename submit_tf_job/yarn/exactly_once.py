@@ -165,7 +165,7 @@ def live_runs(
 
 def submit(
     client: ResourceManager,
-    what: KeyedSubmission,
+    submission: KeyedSubmission,
     *,
     stored: StoredRuns | None = None,
     deadline: Deadline | None = None,
@@ -175,7 +175,7 @@ def submit(
 
     Args:
         client: The cluster, as the user.
-        what: The submission.
+        submission: The submission.
         stored: YARN's copies of services; if they are not given, services are read from the
             services API.
         deadline: For the whole operation, default 300 s. It is extended by the duration of
@@ -193,7 +193,7 @@ def submit(
         ClusterUnavailable: when nothing was sent.
     """
     deadline = deadline or client.deadline(SUBMIT_S)
-    return _Submitting(client, what, stored, deadline, on_wait).run()
+    return _Submitting(client, submission, stored, deadline, on_wait).run()
 
 
 @dataclass
@@ -235,13 +235,13 @@ class _Submitting:
     def __init__(
         self,
         client: ResourceManager,
-        what: KeyedSubmission,
+        submission: KeyedSubmission,
         stored: StoredRuns | None,
         deadline: Deadline,
         on_wait: Callable[[str], None],
     ) -> None:
         self._client = client
-        self._what = what
+        self._submission = submission
         self._stored = stored
         self._deadline = deadline
         self._on_wait = on_wait
@@ -264,7 +264,7 @@ class _Submitting:
 
     def _try_number(self, number: int) -> None:
         now = self._client.clock()
-        self._tried = _TriedNumber(number, self._what.name_of(number), now, now)
+        self._tried = _TriedNumber(number, self._submission.name_of(number), now, now)
 
     def run(self) -> Submitted:
         """Read and act until the submission exists, or it is clear that it cannot succeed."""
@@ -275,7 +275,7 @@ class _Submitting:
         while True:
             with self._outcome_known():
                 seen, live = self._read_everything(live), None
-            action = decide(seen, self._what.key, partial(self._is_run_again, seen))
+            action = decide(seen, self._submission.key, partial(self._is_run_again, seen))
             if action != last:
                 _LOG.info("submission of %s: %s", self._tried.name, in_words(action))
             last = action
@@ -298,11 +298,11 @@ class _Submitting:
 
     def _is_run_again(self, seen: View, app: AppReport | None) -> bool:
         app_id = seen.stored.app_id if seen.stored else None
-        forgotten = self._what.runs_again_after_forgotten
+        forgotten = self._submission.runs_again_after_forgotten
         if app is not None:
-            return self._what.runs_again_after(app)
+            return self._submission.runs_again_after(app)
         if app_id is None or forgotten is None:
-            return self._what.has_several_runs
+            return self._submission.has_several_runs
         return forgotten(self._tried.name, app_id)
 
     def _carry_out(self, action: Action, seen: View) -> Submitted | None:
@@ -364,7 +364,7 @@ class _Submitting:
         if place is None:
             raise self._name_taken(app)
         number, run = place, app.name or ""
-        if run == self._what.name_of(number):
+        if run == self._submission.name_of(number):
             self._wait_for_change(
                 f"{run} is of the same submission, and was not expected", _PAUSE_S
             )
@@ -381,9 +381,9 @@ class _Submitting:
         """
         run = app.name or ""
         for number in range(self._tried.number + _WINDOW):
-            name = self._what.name_of(number)
+            name = self._submission.name_of(number)
             is_own = run == name and run not in self._foreign_names
-            if is_own or run in self._what.resubmissions_of(name):
+            if is_own or run in self._submission.resubmissions_of(name):
                 return number
         return None
 
@@ -422,11 +422,11 @@ class _Submitting:
             self._tagged_apps = self._apps_of(range(_WINDOW))
             left.update(name for name, apps in self._tagged_apps.items() if apps)
         if not left:
-            left.update(self._what.names_with_records())
+            left.update(self._submission.names_with_records())
         # what is never run again has more than one number only where some were spoiled
-        most = _NUMBERS_MAX if self._what.has_several_runs else _WINDOW
+        most = _NUMBERS_MAX if self._submission.has_several_runs else _WINDOW
         for number in range(most if left else 0):
-            name = self._what.name_of(number)
+            name = self._submission.name_of(number)
             if number == 0 or name in left:
                 self._lower_numbers.append(number)
             left.discard(name)
@@ -444,7 +444,7 @@ class _Submitting:
             with contextlib.suppress(SubmitTFJobError):  # each is read by itself, too
                 names.update(self._stored.names())
             self._listed_at = now
-        self._known_names.update(name for name in names if is_run_of(name, self._what.job))
+        self._known_names.update(name for name in names if is_run_of(name, self._submission.job))
 
     def _next_number(self, done: Next) -> int:
         """Return the next number that was not used yet, or whose run is to be returned to the
@@ -459,25 +459,27 @@ class _Submitting:
         self._lower_numbers = []
         self._ended_before = "" if done.spoiled or done.foreign else self._tried.name
         numbers = (n for n in count(self._tried.number + 1) if n not in self._given_up_numbers)
-        if not self._what.has_several_runs:
+        if not self._submission.has_several_runs:
             return next(numbers)
         while True:
             window = list(islice(numbers, _WINDOW))
             apps = self._apps_of(window)
             for one in window:
-                name = self._what.name_of(one)
+                name = self._submission.name_of(one)
                 ended = [app for app in apps[name] if app.ended]
                 if len(ended) < len(apps[name]) or not ended:
                     return one
-                if not self._what.runs_again_after(ended[0]):
+                if not self._submission.runs_again_after(ended[0]):
                     return one
                 self._ended_before = name
 
     def _apps_of(self, numbers: Iterable[int]) -> dict[str, tuple[AppReport, ...]]:
-        names = [self._what.name_of(number) for number in numbers]
+        names = [self._submission.name_of(number) for number in numbers]
         found: dict[str, tuple[AppReport, ...]] = dict.fromkeys(names, ())
         for app in self._client.apps(
-            user=self._what.user, tags=[f"name: {name}" for name in names], deadline=self._deadline
+            user=self._submission.user,
+            tags=[f"name: {name}" for name in names],
+            deadline=self._deadline,
         ):
             if app.name in found:
                 found[app.name] = (*found[app.name], app)
@@ -486,7 +488,7 @@ class _Submitting:
     # --- reading ---
 
     def _live_runs(self) -> tuple[AppReport, ...]:
-        return live_runs(self._client, self._what.user, self._what.job, self._deadline)
+        return live_runs(self._client, self._submission.user, self._submission.job, self._deadline)
 
     def _read_everything(self, live_now: tuple[AppReport, ...] | None) -> View:
         begun, tried = self._client.clock(), self._tried
@@ -569,7 +571,7 @@ class _Submitting:
         if neither can be read.
         """
         try:
-            return read(run) or self._what.record_of(run), None
+            return read(run) or self._submission.record_of(run), None
         except SubmitTFJobError as error:
             _LOG.info("the stored service %s: %s", run, error.message)
             return None, error
@@ -580,7 +582,7 @@ class _Submitting:
         """
         if self._tried.number in self._given_up_numbers or self._stored is not None:
             return self._tried.number in self._given_up_numbers
-        following = self._what.name_of(self._tried.number + 1)
+        following = self._submission.name_of(self._tried.number + 1)
         try:
             return self._client.find_service(following, deadline=self._deadline) is not None
         except ServiceUnreadable:
@@ -630,7 +632,7 @@ class _Submitting:
         if number == self._tried.number and begun - at <= _PREPARED_S:
             return True
         with self._outcome_known():
-            self._what.prepare(self._tried.number)
+            self._submission.prepare(self._tried.number)
         now = self._client.clock()
         self._prepared_at = self._tried.number, now
         # an upload may take long, and the deadline is meant for YARN
@@ -640,7 +642,7 @@ class _Submitting:
     def _send_post(self) -> Submitted | None:
         if not self._prepare_post():
             return None
-        body = self._what.body_of(self._tried.number)
+        body = self._submission.body_of(self._tried.number)
         self._tried.last_view = None
         try:
             app_id = self._client.post_service(body, deadline=self._deadline)
@@ -762,13 +764,13 @@ class _Submitting:
         """Return the error for a submission whose POST may have been accepted."""
         then = "the response was lost, and then: " if self._first_lost_post else ""
         return AnswerLost(
-            f"It is not known whether {self._what.job} was submitted: {then}{error.message}",
+            f"It is not known whether {self._submission.job} was submitted: {then}{error.message}",
             hint="Give the same command again: it finds its own submission.",
             details={**error.details, "run": self._tried.name},
         )
 
     def _name_taken(self, app: AppReport) -> SubmitTFJobError:
-        job = self._what.job
+        job = self._submission.job
         state = "running" if app.state is AppState.RUNNING else "waiting"
         age = f"{duration_text(app.elapsed_ms // 1000)}, " if app.elapsed_ms else ""
         error = NameTaken(
@@ -795,7 +797,7 @@ class _Submitting:
         return type(error)(message, hint=hint.strip(), details=error.details)
 
     def _too_late(self, why: str, error: SubmitTFJobError | None = None) -> SubmitTFJobError:
-        said = f"The deadline for submitting {self._what.job} passed: {why}"
+        said = f"The deadline for submitting {self._submission.job} passed: {why}"
         if error is not None and self._first_lost_post is None:
             return self._stored_unreadable(error, said)
         return DeadlinePassed(

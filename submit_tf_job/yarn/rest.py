@@ -484,7 +484,7 @@ class HttpClient:
             said = f"No ResourceManager answered {wanted.method} {wanted.path}"
         return ClusterUnavailable(
             f"{said}: {tried}.",
-            hint=advice or _of_every_address(self.rms.urls) or "Check --rm and resource_managers.",
+            hint=advice or _hint_of_wildcard(self.rms.urls) or "Check --rm and resource_managers.",
             details=details,
         )
 
@@ -503,7 +503,7 @@ class HttpClient:
             return self._sessions[node]
 
 
-def _of_every_address(urls: Iterable[str]) -> str:
+def _hint_of_wildcard(urls: Iterable[str]) -> str:
     """Return a hint for the user if a configured address is the wildcard address (every address of
     a machine).
     """

@@ -28,7 +28,7 @@ _RUN = re.compile(r"(?P<head>[a-z][a-z0-9-]*)-[0-9][a-z2-7]{7}")
 _SHORT = 5  # characters of a job's name that a shortened one keeps
 
 
-def run_name(job: str, user: str, key: str, number: int, *, room: int = 63) -> str:
+def run_name(job: str, user: str, key: str, number: int, *, name_limit: int = 63) -> str:
     """Return the name of one run.
 
     Args:
@@ -36,18 +36,18 @@ def run_name(job: str, user: str, key: str, number: int, *, room: int = 63) -> s
         user: The user who submits the job.
         key: The submission's key: two submissions with the same key are the same submission.
         number: How often a run with that key was started before.
-        room: The largest number of characters that the name may have.
+        name_limit: The largest number of characters that the name may have.
     """
     digest = hashlib.sha256(f"{user}\n{job}\n{key}\n{number}".encode()).digest()
     letters = base64.b32encode(digest[1:6])[:7].decode().lower()
-    return f"{head_of(job, room)}-{digest[0] % 10}{letters}"
+    return f"{head_of(job, name_limit)}-{digest[0] % 10}{letters}"
 
 
-def head_of(job: str, room: int) -> str:
+def head_of(job: str, name_limit: int) -> str:
     """Return the readable part (head) of a run's name: the job's name, shortened if there is not
     enough room for it.
     """
-    return job if len(job) + SUFFIX <= room else short_head(job)
+    return job if len(job) + SUFFIX <= name_limit else short_head(job)
 
 
 def short_head(job: str) -> str:

@@ -126,5 +126,5 @@ def test_names_of_runs_are_the_same_in_every_version() -> None:
     """Another version would find no run that this one has submitted."""
     assert run_name("digits", "alice", "k", 1) == "digits-7voq6njr"
     assert run_name("mnist", "alice", "8eb6952dbe34aca0", 0) == "mnist-65nchnsv"
-    assert run_name("digits", "alice", "k", 1, room=14) == "digitzrv-7voq6njr"
+    assert run_name("digits", "alice", "k", 1, name_limit=14) == "digitzrv-7voq6njr"
     assert short_head("digits") == "digitzrv"
