@@ -93,9 +93,9 @@ def serve(
             hint="submit_tf_job gateway token NAME prints a token and its line of the file",
         )
     need_web_packages("the gateway")
-    from submit_tf_job.gateway.callers import CallersFile, Clusters, Negotiator
+    from submit_tf_job.gateway.callers import CallerClients, CallersFile, Negotiator
     from submit_tf_job.gateway.policy import Policy
-    from submit_tf_job.gateway.running import Gateway, Limits, UploadDirectory
+    from submit_tf_job.gateway.runtime import Gateway, Limits, UploadDirectory
     from submit_tf_job.gateway.server import Listening, serve
     from submit_tf_job.host.user_files import leave_no_core
 
@@ -104,7 +104,7 @@ def serve(
     leave_no_core()  # callers' tokens pass through its memory
     settings = context.settings()
     gateway = Gateway(
-        Clusters(settings),
+        CallerClients(settings),
         CallersFile(callers) if callers else None,
         lambda entry: context.say(json.dumps(entry, default=str)),
         limits=Limits(
@@ -116,7 +116,7 @@ def serve(
         negotiator=Negotiator(negotiate, settings.kerberos.krb5_conf) if negotiate else None,
         uploads=UploadDirectory(settings.gateway.uploads),
     )
-    gateway.clusters.check_own_user()
+    gateway.clients.check_own_user()
     serve(
         gateway,
         listening,

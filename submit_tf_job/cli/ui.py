@@ -41,15 +41,15 @@ def ui(
     Example: submit_tf_job ui
     """
     need_web_packages("the page")
-    from submit_tf_job.gateway.callers import Clusters, OnePerson, new_token
-    from submit_tf_job.gateway.running import Gateway
+    from submit_tf_job.gateway.callers import CallerClients, OnePerson, new_token
+    from submit_tf_job.gateway.runtime import Gateway
     from submit_tf_job.gateway.server import Listening, serve
     from submit_tf_job.host.user_files import leave_no_core
 
     leave_no_core()  # the token is in its memory
     settings, token = context.settings(), new_token()
-    clusters = Clusters.of_one_person(settings)
-    clusters.own()
+    clients = CallerClients.of_one_person(settings)
+    clients.own()
     with ExitStack() as at_end:
 
         def ready(url: str) -> None:
@@ -58,7 +58,7 @@ def ui(
             opened = browser and _open_privately(address, at_end)
             context.say("Ctrl-C ends it" if opened else _how_to_reach(url))
 
-        gateway = Gateway(clusters, OnePerson(settings.user, token), _log_of(context))
+        gateway = Gateway(clients, OnePerson(settings.user, token), _log_of(context))
         serve(gateway, Listening(port=port, drain_s=_DRAIN_S), ready)
 
 

@@ -30,7 +30,7 @@ from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError, UsageErro
 from submit_tf_job.gateway import event_streams, openapi
 from submit_tf_job.gateway.problems import ProblemResponse, RequestRefused
 from submit_tf_job.gateway.routes import router, with_etag
-from submit_tf_job.gateway.running import CONTENT_TYPE, Gateway, in_thread
+from submit_tf_job.gateway.runtime import CONTENT_TYPE, Gateway, in_thread
 
 ABOUT = "Submits TensorFlow jobs to Hadoop YARN, follows them and reports how they ended."
 _CLIENT_GONE = 499  # nginx's status; no client receives it

@@ -302,7 +302,7 @@ def _connect_person(settings: Settings) -> Client:
     return Client(settings=settings)
 
 
-class Clusters:
+class CallerClients:
     """One client for each caller, with the gateway's settings. The client is made at the caller's
     first request, and the identity that it has on the cluster is checked then.
     """
@@ -318,7 +318,7 @@ class Clusters:
         self._use_settings(settings, connect)
 
     @classmethod
-    def of_one_person(cls, settings: Settings) -> Clusters:
+    def of_one_person(cls, settings: Settings) -> CallerClients:
         """Return the clients of `ui`, which acts with the settings of one person. So `as_user` may
         be set, and jobs of other users are found by their application ids, as with the commands.
         """
@@ -346,7 +346,7 @@ class Clusters:
                 hint="only auth simple and kerberos support proxy users",
             )
 
-    def of(self, caller: str) -> Client:
+    def client_of(self, caller: str) -> Client:
         """Return the client of a caller. The client treats jobs of other users as unknown.
 
         Raises:
@@ -360,7 +360,7 @@ class Clusters:
                 self._open[caller] = client
             return self._open[caller]
 
-    def has_called(self, user: str) -> bool:
+    def has_client(self, user: str) -> bool:
         """Return whether a user has sent a request that made a client for the user."""
         return user in self._open
 
@@ -379,4 +379,4 @@ class Clusters:
 
     def own(self) -> Client:
         """Return the gateway's own client, which only checks that the cluster is available."""
-        return self.of(self.settings.user)
+        return self.client_of(self.settings.user)

@@ -30,7 +30,7 @@ _LIVE = (JobState.PENDING, JobState.RUNNING)
 _AGAIN_S = 15.0  # Prometheus scrapes as often
 _ANSWER_S = 3.0
 _OLD_S = 60.0
-_GPU_LOOKS = 50  # jobs whose GPUs are asked for in one look: each takes a request
+_GPU_QUERIES = 50  # jobs whose GPUs are asked for in one query of the cluster: each takes a request
 _PREFIX = "submit_tf_job"
 _OF_JOB = ("name", "run", "user", "queue")  # `job` is a label of Prometheus itself
 
@@ -44,18 +44,18 @@ class LiveJob:
 
 
 @dataclass(frozen=True)
-class ClusterLook:
+class ClusterSample:
     """What one query of the cluster has returned.
 
     Attributes:
         live: The jobs that wait or run; None if no ResourceManager answered.
         gpus: GPUs by application id, as far as they are known.
-        told: The values that live jobs report.
+        reported: The values that live jobs report.
     """
 
     live: tuple[ListedJob, ...] | None = None
     gpus: Mapping[str, int] = field(default_factory=dict)
-    told: tuple[LiveJob, ...] = ()
+    reported: tuple[LiveJob, ...] = ()
 
 
 class ClusterGauges(Collector):
@@ -81,8 +81,8 @@ class ClusterGauges(Collector):
     ) -> None:
         self._own, self._client_of, self._most = own, client_of, most_series
         self._clock, self._lock = clock, threading.Lock()
-        self._last, self._looked_at = ClusterLook(), float("-inf")
-        self._looking: threading.Thread | None = None
+        self._last, self._sampled_at = ClusterSample(), float("-inf")
+        self._sampling: threading.Thread | None = None
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
         """Return nothing, so that the registry does not query the cluster when it starts."""
@@ -91,41 +91,43 @@ class ClusterGauges(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges; scrapes at the same time share one query of the cluster."""
         with self._lock:
-            is_due = self._clock() - self._looked_at >= _AGAIN_S
-            if is_due and (self._looking is None or not self._looking.is_alive()):
-                self._looking = threading.Thread(
-                    target=self._look_again, daemon=True, name="gateway metrics"
+            is_due = self._clock() - self._sampled_at >= _AGAIN_S
+            if is_due and (self._sampling is None or not self._sampling.is_alive()):
+                self._sampling = threading.Thread(
+                    target=self._sample_again, daemon=True, name="gateway metrics"
                 )
-                self._looking.start()
-            looking = self._looking
-        if looking is not None:
-            looking.join(_ANSWER_S)
-        is_old = self._clock() - self._looked_at >= _OLD_S
-        look = ClusterLook() if is_old else self._last
-        yield from _gauges_of_cluster(look)
-        yield from self._gauges_of_jobs(look.told)
+                self._sampling.start()
+            sampling = self._sampling
+        if sampling is not None:
+            sampling.join(_ANSWER_S)
+        is_old = self._clock() - self._sampled_at >= _OLD_S
+        sample = ClusterSample() if is_old else self._last
+        yield from _gauges_of_cluster(sample)
+        yield from self._gauges_of_jobs(sample.reported)
 
-    def _look_again(self) -> None:
-        self._last, self._looked_at = self._look_at_cluster(), self._clock()
+    def _sample_again(self) -> None:
+        self._last, self._sampled_at = self._sample_of_cluster(), self._clock()
 
-    def _look_at_cluster(self) -> ClusterLook:
+    def _sample_of_cluster(self) -> ClusterSample:
         try:
             live = tuple(self._own().jobs(user=None, states=_LIVE))
         except SubmitTFJobError:
-            return ClusterLook()
-        return ClusterLook(live, self._gpus_by_application(live), tuple(self._told_by(live)))
+            return ClusterSample()
+        return ClusterSample(live, self._gpus_by_application(live), tuple(self._told_by(live)))
 
     def _gpus_by_application(self, live: Iterable[ListedJob]) -> dict[str, int]:
         """Return the GPUs of jobs by application id. Running jobs come first, because the number of
         queries is limited, and the GPUs of a waiting job may stay unknown.
         """
         known: dict[str, int] = {}
-        looks = 0
+        queries = 0
         for job in sorted(live, key=lambda job: job.state is not JobState.RUNNING):
             found = self._last.gpus.get(job.application_id)
-            client = self._client_of_owner(job) if found is None and looks < _GPU_LOOKS else None
+            client = (
+                self._client_of_owner(job) if found is None and queries < _GPU_QUERIES else None
+            )
             if client is not None:
-                looks += 1
+                queries += 1
                 with suppress(SubmitTFJobError):
                     found = client.gpus(job.run)
             if found is not None:
@@ -160,9 +162,9 @@ class ClusterGauges(Collector):
             return (*_values_of_status(handle.status()), *(_values_of_use(used) if used else ()))
         return ()
 
-    def _gauges_of_jobs(self, told: Iterable[LiveJob]) -> Iterator[GaugeMetricFamily]:
+    def _gauges_of_jobs(self, reported: Iterable[LiveJob]) -> Iterator[GaugeMetricFamily]:
         made: dict[str, GaugeMetricFamily] = {}
-        for one in told:
+        for one in reported:
             for name, label, value in one.values:
                 text, more = _JOB_GAUGES[name]
                 if name not in made:
@@ -208,26 +210,26 @@ def _values_of_use(used: UsageReport) -> Iterator[tuple[str, str, float]]:
             yield "gpu_percent", role, use.gpu_percent.now.mean
 
 
-def _gauges_of_cluster(look: ClusterLook) -> Iterator[GaugeMetricFamily]:
+def _gauges_of_cluster(sample: ClusterSample) -> Iterator[GaugeMetricFamily]:
     def gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
         return GaugeMetricFamily(f"{_PREFIX}_{name}", text, labels=labels)
 
     up = gauge("cluster_up", "Whether a ResourceManager listed the jobs.")
-    up.add_metric((), float(look.live is not None))
+    up.add_metric((), float(sample.live is not None))
     yield up
-    if look.live is None:  # unknown is no zero
+    if sample.live is None:  # unknown is no zero
         return
     jobs = gauge("jobs", "Jobs that wait or run.", "state", "queue")
     gpus = gauge("gpus_asked", "GPUs that waiting and running jobs ask for.", "queue")
     unknown = gauge("gpus_unknown_jobs", "Live jobs whose GPUs are not known.", "queue")
     oldest = gauge("oldest_waiting_seconds", "How long the oldest waiting job has waited.", "queue")
-    counts = Counter((job.queue or "", job.state.value) for job in look.live)
-    for queue in sorted({job.queue or "" for job in look.live}):
-        own = [job for job in look.live if (job.queue or "") == queue]
+    counts = Counter((job.queue or "", job.state.value) for job in sample.live)
+    for queue in sorted({job.queue or "" for job in sample.live}):
+        own = [job for job in sample.live if (job.queue or "") == queue]
         for state in _LIVE:
             jobs.add_metric([state.value, queue], counts[queue, state.value])
-        gpus.add_metric([queue], sum(look.gpus.get(job.application_id, 0) for job in own))
-        unknown.add_metric([queue], sum(job.application_id not in look.gpus for job in own))
+        gpus.add_metric([queue], sum(sample.gpus.get(job.application_id, 0) for job in own))
+        unknown.add_metric([queue], sum(job.application_id not in sample.gpus for job in own))
         waiting = [job.elapsed_s for job in own if job.state is JobState.PENDING]
         known = [elapsed_s for elapsed_s in waiting if elapsed_s is not None]
         if known or not waiting:

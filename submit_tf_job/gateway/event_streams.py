@@ -19,7 +19,7 @@ from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.gateway import openapi
 from submit_tf_job.gateway.problems import ProblemResponse
 from submit_tf_job.gateway.routes import AUTHENTICATED, Caller, Name
-from submit_tf_job.gateway.running import in_thread
+from submit_tf_job.gateway.runtime import in_thread
 from submit_tf_job.gateway.watchers import JobChange, Listener
 from submit_tf_job.host.units import duration_s
 from submit_tf_job.sdk.handle import Lines
@@ -68,7 +68,7 @@ async def logs(
     gateway, channel = caller.gateway, _ThreadChannel[str]()
 
     def begin() -> Lines:
-        client = gateway.clusters.of(caller.user).ended_by(channel.closed)
+        client = gateway.clients.client_of(caller.user).ended_by(channel.closed)
         return client.attach(name).logs(
             task,
             files=file or (),

@@ -25,7 +25,7 @@ from starlette.requests import ClientDisconnect
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.gateway import openapi, submission
 from submit_tf_job.gateway.problems import code_of
-from submit_tf_job.gateway.running import Gateway, in_thread
+from submit_tf_job.gateway.runtime import Gateway, in_thread
 from submit_tf_job.gateway.watchers import Causes
 from submit_tf_job.host.units import duration_s
 from submit_tf_job.jsonview import (
@@ -70,8 +70,8 @@ class Authenticated:
 
     async def with_client(self, call: Callable[[Client], T]) -> T:
         """Call a function with the caller's client, within the caller's limits."""
-        with self.gateway.requests.one(self.user):
-            return await in_thread(lambda: call(self.gateway.clusters.of(self.user)))
+        with self.gateway.requests.take(self.user):
+            return await in_thread(lambda: call(self.gateway.clients.client_of(self.user)))
 
     async def with_client_while(self, call: Callable[[Client, Callable[[], bool]], T]) -> T:
         """Call a function with two arguments: the caller's client, and a function that returns

@@ -21,7 +21,7 @@ import uvicorn
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.gateway.app import served
 from submit_tf_job.gateway.http_connection import IDLE_S, MOST_HEAD, HttpConnection
-from submit_tf_job.gateway.running import Gateway
+from submit_tf_job.gateway.runtime import Gateway
 from submit_tf_job.host.user_files import refuse_if_others_can_read
 
 _MOST_FILES = 65_536

@@ -27,7 +27,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from submit_tf_job.errors import KeyReused, UsageError
 from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.gateway.running import Gateway, in_thread, upload_unavailable
+from submit_tf_job.gateway.runtime import Gateway, in_thread, upload_unavailable
 from submit_tf_job.jsonview import submission_object
 from submit_tf_job.sdk.client import Client, JobHandle
 
@@ -173,7 +173,7 @@ async def received(request: Request, gateway: Gateway, caller: str) -> AsyncIter
             )
         yield SentJob(await _in_time(_job_spec(request), limits.body_s), _SOURCES[media])
         return
-    with gateway.uploading.one(caller):
+    with gateway.uploading.take(caller):
         directory = await in_thread(gateway.uploads.new)
         _, options = parse_options_header(request.headers["content-type"])
         try:

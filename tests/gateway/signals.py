@@ -22,8 +22,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from submit_tf_job.gateway.callers import Clusters
-from submit_tf_job.gateway.running import Gateway
+from submit_tf_job.gateway.callers import CallerClients
+from submit_tf_job.gateway.runtime import Gateway
 from submit_tf_job.gateway.server import Listening, serve
 from submit_tf_job.settings import load_settings
 
@@ -77,7 +77,7 @@ def round_of(rm: str, jobs: list[str], trace: Callable[..., Any], seed: int) -> 
     """Serve until the trace function has raised SIGTERM; return the seconds from then to the end."""
     arguments = {"resource_managers": [rm], "user": "alice"}
     settings = load_settings(arguments=arguments, environ={"HOME": "/nowhere"}, cwd=Path("/"))
-    gateway = Gateway(Clusters(settings), None, lambda _entry: None)
+    gateway = Gateway(CallerClients(settings), None, lambda _entry: None)
     over, ended_at = threading.Event(), [0.0]
     drain = gateway.drain
 

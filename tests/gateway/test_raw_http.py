@@ -186,7 +186,7 @@ SLOW: dict[str, tuple[str, str, Answers]] = {
 }
 PATCH = """
 import submit_tf_job.gateway.http_connection as connection
-import submit_tf_job.gateway.running as running
+import submit_tf_job.gateway.runtime as running
 connection.IDLE_S = connection.UNREAD_S = 1
 begin, hasty = running.Limits.__init__, {"body_s": 1.0, "upload_s": 1.0}
 running.Limits.__init__ = lambda self, **given: begin(self, **{**given, **hasty})

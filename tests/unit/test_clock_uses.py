@@ -24,7 +24,7 @@ USES = {
     "doctor/probe.py": "a deadline",
     "host/kerberos.py": "a ticket's end, by the clock that Kerberos itself compares",
     "gateway/policy.py": "the day on which a caller's entry expires",
-    "gateway/running.py": "the age of a directory on this host",
+    "gateway/runtime.py": "the age of a directory on this host",
     "jobspec/file_contents.py": "the age of a cache on this host",
     "airflow/trigger.py": "a deadline of Airflow's, by Airflow's clocks",
     "airflow/sensor.py": "a deadline of Airflow's, by Airflow's clocks",

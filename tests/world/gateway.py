@@ -11,9 +11,9 @@ from fastapi.testclient import TestClient
 from submit_tf_job import Client
 from submit_tf_job.gateway import openapi
 from submit_tf_job.gateway.app import served
-from submit_tf_job.gateway.callers import CallersFile, Clusters, line_of
+from submit_tf_job.gateway.callers import CallerClients, CallersFile, line_of
 from submit_tf_job.gateway.policy import Policy
-from submit_tf_job.gateway.running import Gateway, Limits, UploadDirectory
+from submit_tf_job.gateway.runtime import Gateway, Limits, UploadDirectory
 from submit_tf_job.settings import Settings, load_settings
 from tests.world.cluster import FakeCluster
 
@@ -67,7 +67,7 @@ class World:
             cwd=Path("/"),
         )
         self.gateway = Gateway(
-            Clusters(self.settings, self.connect),
+            CallerClients(self.settings, self.connect),
             CallersFile(self.file),
             self.entries.append,
             limits or Limits(),

@@ -20,9 +20,9 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.gateway.app import document, served
-from submit_tf_job.gateway.callers import CallersFile, Clusters, line_of
+from submit_tf_job.gateway.callers import CallerClients, CallersFile, line_of
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.gateway.running import Gateway, Limits, Slots
+from submit_tf_job.gateway.runtime import Gateway, Limits, Slots
 from tests.builders.held_job import HELD, hold
 from tests.builders.records import write_record
 from tests.world.gateway import JOB, World, is_a, refused
@@ -387,22 +387,22 @@ def test_clusters_refuse_a_resource_manager_that_ignores_doas(world: World) -> N
 
     for says, sentence in (("etl", "ignores as_user alice"), (None, "does not return the user")):
         impostor: Any = Impostor(says)
-        clusters = Clusters(
+        clients = CallerClients(
             world.settings,
             lambda settings, rm=impostor: world.connect(settings, rm),  # type: ignore[misc]
         )
         for _ in range(2):
             with pytest.raises(AuthError, match=sentence):
-                clusters.of("alice")
+                clients.client_of("alice")
     with pytest.raises(SettingsError, match="as_user does not work with a gateway"):
-        Clusters(world.settings.acting_for("bob"))
+        CallerClients(world.settings.acting_for("bob"))
     bearer = replace(world.settings, auth="bearer")
     with pytest.raises(SettingsError, match="can act for etl only, not for alice, bob"):
-        Gateway(Clusters(bearer), CallersFile(world.file), print)
+        Gateway(CallerClients(bearer), CallersFile(world.file), print)
 
 
 def test_open_gateway_serves_only_this_machine(world: World) -> None:
-    open_ = Gateway(Clusters(world.settings, world.connect), None, world.entries.append)
+    open_ = Gateway(CallerClients(world.settings, world.connect), None, world.entries.append)
     here = TestClient(served(open_), base_url="http://localhost:8090")
     assert here.post("/v1/jobs", json=JOB).status_code == 201
     assert [user for user, _run in world.apps] == ["etl"]
@@ -497,10 +497,17 @@ def test_unknown_pages_and_methods(world: World) -> None:
 
 def test_requests_are_limited_per_caller() -> None:
     slots = Slots("requests", (2, 3))
-    with slots.one("alice"), slots.one("alice"):
-        with pytest.raises(RequestRefused, match="alice has too many requests"), slots.one("alice"):
+    with slots.take("alice"), slots.take("alice"):
+        with (
+            pytest.raises(RequestRefused, match="alice has too many requests"),
+            slots.take("alice"),
+        ):
             pass
-        with slots.one("bob"), pytest.raises(RequestRefused, match="all callers"), slots.one("bob"):
+        with (
+            slots.take("bob"),
+            pytest.raises(RequestRefused, match="all callers"),
+            slots.take("bob"),
+        ):
             pass
     assert slots.taken == 0
 
@@ -601,7 +608,7 @@ def test_streams_are_bounded_and_end_with_the_gateway(tmp_path: Path) -> None:
     slots = world.gateway.streams
     with (
         world.gateway.stream(slots, "alice", lambda: ended.append(print)),
-        world.gateway.listeners.one("alice"),
+        world.gateway.listeners.take("alice"),
     ):
         refused(world.ask("GET", "/v1/jobs/mnist/events"), 429, "too-many")
         refused(world.ask("GET", "/v1/jobs/mnist/logs"), 429, "too-many")

@@ -29,7 +29,7 @@ from prometheus_client import (
 )
 
 from submit_tf_job.errors import AuthError, SubmitTFJobError
-from submit_tf_job.gateway.callers import CallersFile, Clusters, Negotiator, OnePerson
+from submit_tf_job.gateway.callers import CallerClients, CallersFile, Negotiator, OnePerson
 from submit_tf_job.gateway.cluster_metrics import ClusterGauges
 from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.problems import RequestRefused
@@ -88,7 +88,7 @@ class Slots:
         return self._taken.total()
 
     @contextlib.contextmanager
-    def one(self, caller: str) -> Iterator[None]:
+    def take(self, caller: str) -> Iterator[None]:
         """Take a slot while the block runs.
 
         Raises:
@@ -219,7 +219,7 @@ class Gateway:
         uploads: Holds uploaded files until their job is submitted.
     """
 
-    clusters: Clusters
+    clients: CallerClients
     callers: CallersFile | OnePerson | None
     log: Callable[[dict[str, Any]], None]
     limits: Limits = field(default_factory=Limits)
@@ -235,7 +235,7 @@ class Gateway:
         self.listeners = Slots("streams of events", limits.listeners)
         self.uploading = Slots("uploads", limits.uploads)
         self.causes = Causes()
-        self.watches = Watches(limits.watches, self.clusters.of, self.causes)
+        self.watches = Watches(limits.watches, self.clients.client_of, self.causes)
         self.metrics = Metrics(self)
         self._endings: set[Callable[[], None]] = set()
         self._checked_at, self._checking = float("-inf"), threading.Lock()
@@ -243,7 +243,7 @@ class Gateway:
         names = set(self.callers.read().values() if self.callers else ())
         if self.negotiator is not None:
             names.add("the users of Kerberos tickets")
-        self.clusters.check_callers(names)
+        self.clients.check_callers(names)
 
     @property
     def is_open(self) -> bool:
@@ -265,7 +265,7 @@ class Gateway:
             SettingsError: The callers file cannot be read.
         """
         if self.is_open:
-            return self.clusters.settings.user, ""
+            return self.clients.settings.user, ""
         scheme, _, token = authorization.partition(" ")
         ticket = token.strip() if scheme.lower() == "negotiate" else ""
         if self.negotiator is not None and (ticket or self.callers is None):
@@ -278,8 +278,8 @@ class Gateway:
         file, or has called before.
         """
         listed = self.callers.read().values() if self.callers else ()
-        if user in listed or user == self.clusters.settings.user or self.clusters.has_called(user):
-            return self.clusters.of(user)
+        if user in listed or user == self.clients.settings.user or self.clients.has_client(user):
+            return self.clients.client_of(user)
         return None
 
     def why_not_ready(self) -> str:
@@ -306,7 +306,7 @@ class Gateway:
 
     def _check_cluster(self) -> str:
         try:
-            self.clusters.own().hadoop_version(_ANSWER_S)
+            self.clients.own().hadoop_version(_ANSWER_S)
         except AuthError:
             return "the ResourceManager does not take the gateway for its user"
         except SubmitTFJobError:
@@ -331,7 +331,7 @@ class Gateway:
             CancelledError: The gateway ends.
             RequestRefused: There are too many streams.
         """
-        with slots.one(caller):
+        with slots.take(caller):
             if self.draining:  # the request was checked before
                 raise CancelledError
             self._endings.add(end)
@@ -398,8 +398,8 @@ class Metrics:
         )
         gauge("watched_jobs", "Jobs that the gateway follows.", lambda: len(gateway.watches))
         gauge("draining", "1 while the gateway ends.", lambda: gateway.draining)
-        clusters, most = gateway.clusters, gateway.clusters.settings.gateway.job_series
-        registry.register(ClusterGauges(clusters.own, gateway.client_of_caller, most))
+        clients, most = gateway.clients, gateway.clients.settings.gateway.job_series
+        registry.register(ClusterGauges(clients.own, gateway.client_of_caller, most))
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a completed request.
