@@ -96,14 +96,14 @@ def submit(
       submit_tf_job submit train.yaml --set roles.worker.instances=8 --name big
       submit_tf_job submit train.yaml --detach && submit_tf_job wait mnist
     """
-    how = How(submission_id, detach, once, logs, timeout)
+    how = SubmitOptions(submission_id, detach, once, logs, timeout)
     settings = context.settings()
     job = read_job(spec, settings, overrides, name, context.say, dialect)
     return submit_plan(context, settings, how.plan(job, settings), how)
 
 
 @dataclass(frozen=True)
-class How:
+class SubmitOptions:
     """The options of a command that tell how its job is submitted and followed.
 
     Raises:
@@ -138,7 +138,7 @@ class How:
         )
 
 
-def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -> int:
+def submit_plan(context: Context, settings: Settings, planned: Plan, how: SubmitOptions) -> int:
     """Submit a job and follow it; return the exit status."""
     for warning in planned.warnings:
         context.say(f"warning: {warning}")
@@ -331,7 +331,7 @@ def run(
       submit_tf_job run --keep model.keras -- python train.py
       submit_tf_job run --workers 4 --print -- python train.py > train.yaml
     """
-    how = How(submission_id, detach, once, logs, timeout)
+    how = SubmitOptions(submission_id, detach, once, logs, timeout)
     settings = context.settings()
     from submit_tf_job.jobspec.from_command import RunOptions, by_option, job_of_program
 
@@ -495,8 +495,8 @@ def local(
         for line in (line for event in events for line in lines.lines_of(event)):
             context.say(line)
 
-    data = DataCheck(job, settings, here=True)
-    data.look()
+    data = DataCheck(job, settings, on_this_machine=True)
+    data.check()
     context.interrupted = f"{job.name} was ended."
     runner = None
     if docker:

@@ -1,5 +1,5 @@
 """Read an archive before it is sent, to check whether a container can unpack it; the work is
-limited by `Price`.
+limited by `ReadingBudget`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from submit_tf_job.host.quoting import clip
-from submit_tf_job.jobspec.price import Price, TooMuch
+from submit_tf_job.jobspec.reading_budget import ReadingBudget, TooMuch
 
 ZIPS = (".zip", ".whl")
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
@@ -52,7 +52,7 @@ def archive_kind(name: str) -> str:
     return "tar" if lower.endswith(TARS) else ""
 
 
-def archive_problem(name: str, source: BinaryIO, *, links: bool, price: Price) -> str:
+def archive_problem(name: str, source: BinaryIO, *, links: bool, budget: ReadingBudget) -> str:
     """Return why an archive cannot be unpacked in a container; "" if it can. The whole archive is
     read for that.
 
@@ -60,10 +60,10 @@ def archive_problem(name: str, source: BinaryIO, *, links: bool, price: Price) -
         name: The name of the archive's file.
         source: The archive's bytes.
         links: Whether links that lead out of a tar are refused, too.
-        price: The limits for the work.
+        budget: The limits for the work.
 
     Raises:
-        UsageError: As `Price.look`.
+        UsageError: As `ReadingBudget.check`.
     """
     kind = archive_kind(name)
     if not kind:
@@ -71,7 +71,7 @@ def archive_problem(name: str, source: BinaryIO, *, links: bool, price: Price) -
             f"is not an archive that can be unpacked; its name must end in one of "
             f"{', '.join(ZIPS[:1] + TARS)}"
         )
-    packed = _Packed(source, price)
+    packed = _Packed(source, budget)
     try:
         return next(filter(None, _in_zip(packed) if kind == "zip" else _in_tar(packed, links)), "")
     except TooMuch as error:
@@ -85,16 +85,16 @@ def archive_problem(name: str, source: BinaryIO, *, links: bool, price: Price) -
 
 
 class _Packed(io.RawIOBase):
-    """The bytes of an archive; each read checks the limits of `price`."""
+    """The bytes of an archive; each read checks the limits of `budget`."""
 
-    def __init__(self, source: BinaryIO, price: Price) -> None:
-        self._source, self.price = source, price
+    def __init__(self, source: BinaryIO, budget: ReadingBudget) -> None:
+        self._source, self.budget = source, budget
         self.size, self._unpacked = source.seek(0, io.SEEK_END), 0
         source.seek(0)
 
     def read(self, size: int = -1) -> bytes:
-        self.price.look()
-        if size > _LONGEST_LIST and self.price.is_bounded:
+        self.budget.check()
+        if size > _LONGEST_LIST and self.budget.is_bounded:
             raise TooMuch(f"has lists of more than {_LONGEST_LIST // 1024**2} MiB")
         return self._source.read(size)
 
@@ -113,7 +113,7 @@ class _Packed(io.RawIOBase):
     def unpacked(self, piece: bytes) -> bytes:
         """Count unpacked bytes, and return them."""
         self._unpacked += len(piece)
-        self.price.add_unpacked(len(piece), self._unpacked, self.size)
+        self.budget.add_unpacked(len(piece), self._unpacked, self.size)
         return piece
 
 
@@ -123,7 +123,7 @@ class _Packed(io.RawIOBase):
 def _in_zip(packed: _Packed) -> Iterator[str]:
     with zipfile.ZipFile(packed) as found:
         for info in found.infolist():
-            packed.price.add_member()
+            packed.budget.add_member()
             if info.flag_bits & 0x1:
                 yield f"is encrypted ({clip(info.filename)}), and a job knows no password"
             if stat.S_ISLNK(info.external_attr >> 16):
@@ -133,7 +133,7 @@ def _in_zip(packed: _Packed) -> Iterator[str]:
                 )
             # zipfile unpacks 4 KiB of another method at once, to any number of bytes
             plain = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-            if packed.price.is_bounded and not plain:
+            if packed.budget.is_bounded and not plain:
                 yield f"holds {clip(info.filename)}, which is not packed by deflate; pack it anew"
             yield from _problems_outside(info.filename)
         yield from (_damage_sentence(found, info, packed) for info in found.infolist())
@@ -176,7 +176,7 @@ def _in_tar(packed: _Packed, links: bool) -> Iterator[str]:
     content: Any = _Content(packed)
     with tarfile.open(fileobj=content, mode="r|", bufsize=_PIECE, tarinfo=_Member) as found:
         for member in found:
-            packed.price.add_member()
+            packed.budget.add_member()
             yield from _problems_outside(member.name)
             if member.issym():
                 if not links:
@@ -228,7 +228,7 @@ class _Xz(io.RawIOBase):
         self._unpacker = self._next_decompressor()
 
     def _next_decompressor(self) -> lzma.LZMADecompressor:
-        bound = _XZ_MEMORY if self._packed.price.is_bounded else None
+        bound = _XZ_MEMORY if self._packed.budget.is_bounded else None
         return lzma.LZMADecompressor(memlimit=bound)
 
     def readable(self) -> bool:

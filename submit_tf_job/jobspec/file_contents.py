@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from submit_tf_job.jobspec.job import HostFile
-from submit_tf_job.jobspec.price import Price
+from submit_tf_job.jobspec.reading_budget import ReadingBudget
 
 PIECE = 1024 * 1024
 FORGOTTEN_AFTER_S = 90 * 24 * 3600
@@ -34,11 +34,11 @@ def sha256_of(path: Path) -> str:
         return _hash_of_file(file)
 
 
-def _hash_of_file(file: BinaryIO, price: Price | None = None) -> str:
+def _hash_of_file(file: BinaryIO, budget: ReadingBudget | None = None) -> str:
     digest = hashlib.sha256()
     while piece := file.read(PIECE):
-        if price:
-            price.look()
+        if budget:
+            budget.check()
         digest.update(piece)
     return digest.hexdigest()
 
@@ -63,11 +63,11 @@ class KnownContents:
         directory: The cache directory; None for no cache. A cache that cannot be read or written
             only costs time.
         base: The directory of the job spec; for each directory there is a separate cache file.
-        price: The limits for reading the files.
+        budget: The limits for reading the files.
     """
 
-    def __init__(self, directory: Path | None, base: Path, price: Price) -> None:
-        self._price = price
+    def __init__(self, directory: Path | None, base: Path, budget: ReadingBudget) -> None:
+        self._budget = budget
         name = f"{hashlib.sha256(os.fsencode(base.absolute())).hexdigest()[:32]}.json"
         self._file = directory / name if directory else None
         self._known: dict[str, list[object]] = {}
@@ -92,7 +92,7 @@ class KnownContents:
             case [*old, str(sha256)] if old == [*stamp]:
                 pass
             case _:
-                sha256 = _hash_of_file(opened, self._price)
+                sha256 = _hash_of_file(opened, self._budget)
                 if found.st_mtime_ns + YOUNG_NS < time.time_ns():
                     self._remember_content(key, [*stamp, sha256])
         return HostFile(path, found.st_size, sha256, stamp)
@@ -113,7 +113,7 @@ class KnownContents:
             return ""
         try:
             with opened_again(file) as source:
-                why = archive_problem(file.path.name, source, links=links, price=self._price)
+                why = archive_problem(file.path.name, source, links=links, budget=self._budget)
         except OSError as error:
             return f"cannot be read: {error.strerror or error}"
         if not why:

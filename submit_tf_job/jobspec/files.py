@@ -21,7 +21,7 @@ from submit_tf_job.jobspec.file_contents import KnownContents, opened_again
 from submit_tf_job.jobspec.job import PATTERN, HostFile, Remark, RemoteFile, ShippedFile
 from submit_tf_job.jobspec.left_out import LeftOut
 from submit_tf_job.jobspec.path_kinds import ON_HDFS, ON_THE_WEB, without_secrets
-from submit_tf_job.jobspec.price import Price, TooMuch
+from submit_tf_job.jobspec.reading_budget import ReadingBudget, TooMuch
 from submit_tf_job.jobspec.sent_files import SentFiles
 
 MAX_BYTES = 20 * 1024**3
@@ -50,7 +50,7 @@ class Host:
         cache: The directory for hashes and packages; None for no cache.
         uploads: The directory with the files that a gateway's caller has sent, without symbolic
             links. If `base` is None, a job spec may name only these files.
-        price: The limits for reading the job spec.
+        budget: The limits for reading the job spec.
     """
 
     base: Path | None = None
@@ -58,7 +58,7 @@ class Host:
     krb5_conf: tuple[Path, ...] = ()
     cache: Path | None = None
     uploads: Path | None = None
-    price: Price = field(default_factory=Price, compare=False)
+    budget: ReadingBudget = field(default_factory=ReadingBudget, compare=False)
 
 
 class CannotShip(Exception):
@@ -106,13 +106,13 @@ class Shipper:
     def __post_init__(self) -> None:
         """Find the files that were sent with the job spec."""
         uploads = self.host.uploads if self.host.base is None else None
-        self._sent = SentFiles(uploads, self.host.price) if uploads else None
+        self._sent = SentFiles(uploads, self.host.budget) if uploads else None
 
     @cached_property
     def _contents(self) -> KnownContents:
         """The cache of hashes of this directory, which is read with the first file."""
         cache = self.host.cache / "hashes" if self.host.cache else None
-        return KnownContents(cache, self.host.base or Path(), self.host.price)
+        return KnownContents(cache, self.host.base or Path(), self.host.budget)
 
     def save(self) -> None:
         """Write the cache of hashes, if it was read."""
@@ -342,7 +342,7 @@ class Shipper:
         """Return names and hashes of the files that belong to a Python project."""
         from submit_tf_job.jobspec import wheels
 
-        root, left = os.path.realpath(project), LeftOut(self.host.price)
+        root, left = os.path.realpath(project), LeftOut(self.host.budget)
         left.add_patterns(wheels.NO_SOURCE)
         found = self._files_of_directory(os.fspath(project), root, left, "")
         return [(file.name, file.sha256) for file in found]
@@ -350,7 +350,7 @@ class Shipper:
     # --- files ---
 
     def _left_out(self, asked: _Entry) -> LeftOut:
-        left = LeftOut(self.host.price, asked.gitignore)
+        left = LeftOut(self.host.budget, asked.gitignore)
         left.add_patterns(asked.exclude)
         return left
 
@@ -558,7 +558,7 @@ class Shipper:
 
     def _count_entry(self) -> None:
         try:
-            self.host.price.add_entry()
+            self.host.budget.add_entry()
         except TooMuch as error:
             raise CannotShip(str(error)) from None
 

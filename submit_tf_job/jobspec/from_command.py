@@ -269,7 +269,7 @@ def _task_count(tree: Table) -> int:
 def _alone_notes(program: Program, asked: RunOptions, tree: Table) -> Iterator[str]:
     """Yield reasons why each of several tasks may train separately, without the others."""
     strategy, count = to_python(tree).get("strategy"), _task_count(tree)
-    launcher, advice = program.own_set
+    launcher, advice = program.per_task_launcher
     if launcher:
         yield (
             f"{launcher} starts a set of processes in each of the {count} tasks, and no set knows "
@@ -277,8 +277,8 @@ def _alone_notes(program: Program, asked: RunOptions, tree: Table) -> Iterator[s
         )
     if program.is_torchrun and strategy != Strategy.TORCH.value:
         yield "torchrun finds the other tasks by --strategy torch alone: leave --strategy out"
-    yield from program.own_meeting
-    known = program.names_strategy or program.own_meeting or launcher or asked.files
+    yield from program.place_notes
+    known = program.names_strategy or program.place_notes or launcher or asked.files
     if program.is_read and not known and strategy != Strategy.CUSTOM.value:
         yield (
             "no module that is sent names a way to train together (tf.distribute, "

@@ -12,9 +12,9 @@ from typing import Any
 from submit_tf_job.container import keytab
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.hadoopconf import content_for_containers
-from submit_tf_job.host.user_files import open_input, read_input, reason
 from submit_tf_job.host.located.tree import Where
 from submit_tf_job.host.quoting import clip
+from submit_tf_job.host.user_files import open_input, read_input, reason
 from submit_tf_job.jobspec.files import HADOOP_FILES, CannotShip, Host, Shipper, shown_path
 from submit_tf_job.jobspec.job import (
     HadoopConf,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from submit_tf_job.jobspec.price import Price
+from submit_tf_job.jobspec.reading_budget import ReadingBudget
 from submit_tf_job.jobspec.secret_names import is_secret
 from submit_tf_job.jobspec.sent_files import LONGEST_PATH, matches_components
 
@@ -45,11 +45,11 @@ class LeftOut:
     """Decides which files of one directory are not sent.
 
     Attributes:
-        price: The limits for the work of matching.
+        budget: The limits for the work of matching.
         follows_gitignore: Whether files that .gitignore names are left out, too.
     """
 
-    price: Price
+    budget: ReadingBudget
     follows_gitignore: bool = False
     _rules: list[_Rule] = field(default_factory=list)
     _decided: dict[str, bool] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class LeftOut:
 
     def _decision_about(self, name: str, *, is_directory: bool, of_gitignore: bool) -> bool | None:
         for rule in reversed(self._rules):
-            self.price.look()
+            self.budget.check()
             below = f"{rule.below}/" if rule.below else ""
             if rule.of_gitignore != of_gitignore or not name.startswith(below):
                 continue

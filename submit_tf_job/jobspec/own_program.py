@@ -17,8 +17,8 @@ from importlib.machinery import FrozenImporter
 from pathlib import Path
 
 from submit_tf_job.errors import UsageError
-from submit_tf_job.host.user_files import is_directory, is_file
 from submit_tf_job.host.quoting import clip
+from submit_tf_job.host.user_files import is_directory, is_file
 from submit_tf_job.jobspec.secret_names import is_secret
 from submit_tf_job.jobspec.shell_text import Shell, is_assignment
 
@@ -126,11 +126,11 @@ class Program:
         is_torchrun: Whether torchrun starts the program.
         files: Path on this host → name in the task's working directory.
         notes: What may be missing in the container, or will fail there.
-        own_set: The launcher that starts the program as a set of processes of its own in each task
-            (`_OWN_SETS`), and the command to write instead; ("", "") without such a launcher, or if
-            the launcher gets the place of each task from the job's variables.
-        own_meeting: A sentence for each variable that the job sets for its tasks (`_OF_THE_JOB`)
-            and the program replaces.
+        per_task_launcher: The launcher that starts the program in each task as a set of processes
+            of its own (`_OWN_SETS`), and the command to write instead; ("", "") without such a
+            launcher, or if the launcher gets the place of each task from the job's variables.
+        place_notes: A sentence for each variable of the job (`_OF_THE_JOB`) that the program
+            replaces, and for each option that gives every task the same place.
         is_read: Whether Python sources were read.
         names_strategy: Whether a source, or the command line, mentions a way to train with several
             tasks.
@@ -142,8 +142,8 @@ class Program:
     is_torchrun: bool = False
     files: dict[Path, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    own_set: tuple[str, str] = ("", "")
-    own_meeting: list[str] = field(default_factory=list)
+    per_task_launcher: tuple[str, str] = ("", "")
+    place_notes: list[str] = field(default_factory=list)
     is_read: bool = False
     names_strategy: bool = False
 
@@ -208,7 +208,7 @@ def find_program(
         while words and is_assignment(words[0]):
             name, _, value = words.pop(0).partition("=")
             found.env[name] = value
-            search.note_own_meeting("the command line", name, value)
+            search.note_replaced_variable("the command line", name, value)
         if not words:
             raise UsageError("the command line has variables, and no program")
         search.add_command(words)
@@ -291,7 +291,9 @@ class _Search:
         name, _, value = word.partition("=")
         if not is_assignment(word):
             return False
-        self.note_own_meeting("a script" if self._in_script else "the command line", name, value)
+        self.note_replaced_variable(
+            "a script" if self._in_script else "the command line", name, value
+        )
         self._shell.assign(name, value)
         return True
 
@@ -429,7 +431,7 @@ class _Search:
             self.found.notes.append(f"{name} {_ELSEWHERE[name]}")
         own = next((advice for names, advice in _OWN_SETS if names.fullmatch(name)), "")
         if own and not any(map(_OF_A_TASK.search, words)):
-            self.found.own_set = name, own
+            self.found.per_task_launcher = name, own
 
     def _note_make(self, word: str) -> None:
         """Note that `make` follows a file of this directory, which is not sent."""
@@ -450,16 +452,16 @@ class _Search:
             option = f"--{name[2:].replace('-', '_')}={value}"
             found = _OF_ONE_TASK.fullmatch(option) if name.startswith("--") else None
             if found and found.lastgroup:
-                self.found.own_meeting.append(
+                self.found.place_notes.append(
                     f"{name} is the same in each task: {_INSTEAD[found.lastgroup]}"
                 )
 
-    def note_own_meeting(self, place: str, name: str, value: str) -> None:
+    def note_replaced_variable(self, place: str, name: str, value: str) -> None:
         """Note a variable that the job sets for its tasks (`_OF_THE_JOB`), if it gets a value that
         does not contain the job's value.
         """
         if name in _OF_THE_JOB and name not in value:
-            self.found.own_meeting.append(f"{place} sets {name}, {_ALONE}")
+            self.found.place_notes.append(f"{place} sets {name}, {_ALONE}")
 
     def _note_option(self, words: list[str], index: int, at: int) -> None:
         """Note an option of a launcher that tells where the tasks meet, or a variable that `env`
@@ -469,7 +471,7 @@ class _Search:
         value = value if equals else "".join(words[at + 1 : at + 2])
         option = f"--{name[2:].replace('-', '_')}={value}"
         if name == "--standalone" or _OF_A_MEETING.fullmatch(option):
-            self.found.own_meeting.append(
+            self.found.place_notes.append(
                 f"{name} is the same in each task, and replaces the job's"
             )
         elif posixpath.basename(words[index]) == "env":
@@ -664,7 +666,7 @@ class _Search:
         self.found.is_read = True
         self.found.names_strategy |= bool(_STRATEGIES.search(source.read_text("utf-8", "replace")))
         for line, name in _assigned_variables(tree):
-            self.found.own_meeting.append(f"{shown}:{line} sets {name}, {_ALONE}")
+            self.found.place_notes.append(f"{shown}:{line} sets {name}, {_ALONE}")
         tops = sorted(set(_imported_names(tree)))
         if source.stem in tops and source.parent == self.base:
             self.found.notes.append(f"{shown} imports {source.stem}, which is itself; rename it")

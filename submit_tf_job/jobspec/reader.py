@@ -14,7 +14,6 @@ from submit_tf_job import dialects
 from submit_tf_job.container import contract
 from submit_tf_job.container.installed import LEGACY_KERAS
 from submit_tf_job.errors import JobSpecError, Problem
-from submit_tf_job.host.user_files import read_input, reason
 from submit_tf_job.host.located.text_source import MAX_BYTES, decode
 from submit_tf_job.host.located.tree import (
     Diagnostics,
@@ -29,6 +28,7 @@ from submit_tf_job.host.located.tree import (
     closest,
 )
 from submit_tf_job.host.quoting import clip
+from submit_tf_job.host.user_files import read_input, reason
 from submit_tf_job.jobspec import rules
 from submit_tf_job.jobspec.files import Host, Shipper
 from submit_tf_job.jobspec.host_keys import read_hadoop, read_kerberos, read_python
@@ -47,7 +47,7 @@ from submit_tf_job.jobspec.job import (
 )
 from submit_tf_job.jobspec.keys import JOB, SHARED, SITE
 from submit_tf_job.jobspec.overrides import SET, apply
-from submit_tf_job.jobspec.price import TooMuch
+from submit_tf_job.jobspec.reading_budget import TooMuch
 from submit_tf_job.jobspec.roles import (
     Defaults,
     Layer,
@@ -191,7 +191,7 @@ def _read_job(root: Node, notes: Diagnostics, host: Host, defaults: Defaults) ->
     draft = _read_draft(own, site, at, defaults, shipper)
     files = sum(len(draft.layer.files) + len(role.layer.files) for role in draft.roles.values())
     try:
-        host.price.check_role_files(files)
+        host.budget.check_role_files(files)
     except TooMuch as error:
         at.fail(str(error), "files")
         notes.check()

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from submit_tf_job.jobspec.job import PATTERN
-from submit_tf_job.jobspec.price import Price
+from submit_tf_job.jobspec.reading_budget import ReadingBudget
 
 LONGEST_PATH = 1024  # of a file's name, hence also of a pattern
 _NO_NAME = ("", ".", "..")
@@ -27,11 +27,11 @@ class SentFiles:
 
     Args:
         root: The directory.
-        price: The limits for the work of finding files.
+        budget: The limits for the work of finding files.
     """
 
-    def __init__(self, root: Path, price: Price) -> None:
-        self.root, self._price = root, price
+    def __init__(self, root: Path, budget: ReadingBudget) -> None:
+        self.root, self._budget = root, budget
         self._matches: dict[str, list[str]] = {}
 
     @cached_property
@@ -90,7 +90,7 @@ class SentFiles:
         candidates = self._sent_directories if pattern.endswith("/") else self._known_names
         found = []
         for name in candidates:
-            self._price.look()
+            self._budget.check()
             if matches_components(name.split("/"), tests):
                 found.append(name)
         return sorted(found)

@@ -272,7 +272,7 @@ class Processes:
         """Return the site for which a job is planned."""
         return Site(
             user,
-            # RFC 6761: names below it are this machine (`container.names.look_up`)
+            # RFC 6761: names below it are this machine (`container.dns_client.look_up`)
             domain="localhost",
             # programs are given addresses, as no other program resolves these names
             dns_server="localhost",

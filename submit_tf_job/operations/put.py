@@ -73,7 +73,7 @@ def put(
     authenticate(settings)  # with a keytab: gets the ticket that HDFS asks for
     storage = storage_of(settings, target if "://" in target else None)
     place = storage.path(target)
-    found = storage.look(place)
+    found = storage.stat_or_none(place)
     is_directory = found.is_dir if found else target.endswith("/") or len(sources) > 1
     if found and not found.is_dir and len(sources) > 1:
         raise UsageError(
@@ -90,7 +90,7 @@ def put(
     if not overwrite:
         for _, name, _ in plans:
             _refuse_existing(storage, name)
-    return [_carried_out(storage, *plan, overwrite=overwrite) for plan in plans]
+    return [_run_copies(storage, *plan, overwrite=overwrite) for plan in plans]
 
 
 def _refuse_existing(storage: Storage, path: str) -> None:
@@ -132,7 +132,7 @@ def _planned_copies(
         yield from _planned_copies(child, f"{target}/{child.name}", (*above, identity))
 
 
-def _carried_out(
+def _run_copies(
     storage: Storage,
     source: str,
     name: str,

@@ -72,7 +72,7 @@ def read_status(
 
 
 class StatusReader:
-    """Returns the status of one run each time it is called.
+    """Reads the status of one run, as often as `read` is called; keeps what need not be read again.
 
     Args:
         cluster: The cluster.

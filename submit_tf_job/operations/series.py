@@ -51,7 +51,7 @@ def usage_of_status(
     )
 
 
-class UsageLooks:
+class UsageReader:
     """Reads the use and the curves of a run while it is watched, at most every 15 s, each time by
     one request.
 

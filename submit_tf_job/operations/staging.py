@@ -78,7 +78,7 @@ class Staging:
             self._file_system.write(planned.list_uri(name), content)
         return [planned.lists]
 
-    def stage_files(self, planned: Plan, told: Callable[[Sent], None]) -> list[str]:
+    def stage_files(self, planned: Plan, on_progress: Callable[[Sent], None]) -> list[str]:
         """Upload the files that do not exist yet. Return their directories, except the directories
         that all jobs share.
 
@@ -101,7 +101,7 @@ class Staging:
                     f"staged at {storage.url(upload.uri)}, and the service says {upload.uri}"
                 )
         try:
-            return own_directories(stage(uploads, storage, user=user, told=told))
+            return own_directories(stage(uploads, storage, user=user, on_progress=on_progress))
         except AuthError as error:
             raise AuthError(
                 f"{user} cannot put the job's files where they are to be staged: {error.message}",

@@ -94,7 +94,7 @@ def load_job(
         text: The content, if it was read already (standard input).
         base: The directory for `files` of `text`; default: the working directory.
         host_files: Whether `text` may name files of this host; False for the text of another user,
-            for which the work of reading is limited (`jobspec.price`).
+            for which the work of reading is limited (`jobspec.reading_budget`).
         uploads: The directory of the files that were sent with `text`, which it may name.
         has_ended: Returns whether the client that sent the text has left, so that the reading can
             stop; for another user's text.
@@ -106,7 +106,7 @@ def load_job(
     """
     from submit_tf_job import jobspec
     from submit_tf_job.jobspec.job import Given
-    from submit_tf_job.jobspec.price import Price
+    from submit_tf_job.jobspec.reading_budget import ReadingBudget
 
     where: Path | None = path.parent
     if text is None:
@@ -115,7 +115,7 @@ def load_job(
         where = (base or Path.cwd()) if host_files else None
     host = _host_of(where, settings, uploads)
     if not host_files:
-        host = replace(host, cache=None, price=Price.of_others(has_ended))
+        host = replace(host, cache=None, budget=ReadingBudget.of_others(has_ended))
     found = jobspec.read(
         text,
         source=str(path),
@@ -353,7 +353,7 @@ def stage(planned: Plan, settings: Settings) -> None:
     if planned.job.kerberos:
         check_keytab(planned.job, settings, for_caller=False)
     data = DataCheck(planned.job, settings)
-    data.look()
+    data.check()
     staging = Staging(settings, planned.site.staging)
     staging.stage_keytab(planned)
     staging.stage_lists(planned, data.lists)
@@ -423,7 +423,7 @@ class _Preparation:
         # cluster may have changed since.
         check_largest(planned.job, planned.site, cluster.client.maximum_resources())
         self.said = check_capacity(planned, cluster)
-        self._data.look()
+        self._data.check()
         self._of_run = staging.stage_keytab(planned)
         self._of_run += staging.stage_lists(planned, self._data.lists)
         self._files += staging.stage_files(planned, self._on_upload)

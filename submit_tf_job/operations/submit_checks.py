@@ -279,8 +279,8 @@ class DataCheck:
     Args:
         job: The job.
         settings: The user, and the address of HDFS.
-        here: Whether the job's tasks run on this machine, so that `file://` means the same for
-            them.
+        on_this_machine: Whether the job's tasks run on this machine, so that `file://` means the
+            same for the tasks.
         for_caller: Whether a caller of a gateway wrote the job. Then only URIs on the cluster's own
             HDFS are checked, with the rights of that caller (`open_named`).
 
@@ -290,11 +290,11 @@ class DataCheck:
 
     job: Job
     settings: Settings
-    here: bool = False
+    on_this_machine: bool = False
     for_caller: bool = False
     lists: dict[str, bytes] = field(default_factory=dict)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check all inputs and outputs, and the job's files on HDFS.
 
         Raises:
@@ -320,7 +320,7 @@ class DataCheck:
 
     def _storage_of_uri(self, uri: str) -> Storage | None:
         """Open the storage of a URI; return None for a URI that only the tasks can reach."""
-        if uri.startswith("file:") and not self.here:
+        if uri.startswith("file:") and not self.on_this_machine:
             return None
         return open_named(self.settings, uri, for_caller=self.for_caller)
 

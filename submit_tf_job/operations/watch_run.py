@@ -191,7 +191,7 @@ class _Limits:
         """Raise the error if the cluster has been unreachable for too long."""
         if self._clock() - self._answered_at > self._unreachable_s:
             raise error
-        # a look waits for a ResourceManager by itself, so a short pause after it is enough
+        # a read waits for a ResourceManager by itself, so a short pause after it is enough
         self._changed_at = self._clock()
 
     def answered(self, status: JobStatus, *, is_change: bool) -> None:
@@ -282,7 +282,7 @@ def _without_logs(status: JobStatus) -> JobStatus:
     return replace(status, evidence=Evidence.UNREADABLE) if _awaits_logs(status) else status
 
 
-# --- what a look ends -----------------------------------------------------------------------------
+# --- what a watch ends ----------------------------------------------------------------------------
 
 
 OVERDUE_SEEN_S = 30.0
@@ -319,7 +319,7 @@ def ends_leftovers(cluster: Cluster, ref: JobRef) -> Callable[[JobStatus], None]
     """
     since: float | None = None
 
-    def look(status: JobStatus) -> None:
+    def end_leftover(status: JobStatus) -> None:
         nonlocal since
         if not status.application_left_over:
             since = None
@@ -336,7 +336,7 @@ def ends_leftovers(cluster: Cluster, ref: JobRef) -> Callable[[JobStatus], None]
             with suppress(SubmitTFJobError):
                 stop(cluster, ref.application_id or ref.name, wait=False, reason=reason)
 
-    return look
+    return end_leftover
 
 
 def _why_it_waited(cluster: Cluster, status: JobStatus) -> str:

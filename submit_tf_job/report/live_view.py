@@ -12,7 +12,7 @@ from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.description import TaskDetail, limits_of, tasks_of
 from submit_tf_job.operations.follow import Event, Waits
 from submit_tf_job.operations.last_lines import last_lines
-from submit_tf_job.operations.series import UsageLooks
+from submit_tf_job.operations.series import UsageReader
 from submit_tf_job.operations.task_links import links_of
 from submit_tf_job.operations.watch_run import End, Trouble
 from submit_tf_job.operations.why import is_waiting
@@ -67,7 +67,7 @@ class JobView:
     ) -> None:
         self._cluster, self._show, self._with_lines, self._leave = cluster, show, with_lines, leave
         self._with_cause = with_cause
-        self._plain, self._usage_looks = plain, UsageLooks(cluster)
+        self._plain, self._usage_looks = plain, UsageReader(cluster)
         self.usage: UsageReport | None = None
         self._last: JobStatus | None = None
         self._trouble, self._read_at = "", float("-inf")

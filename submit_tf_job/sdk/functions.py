@@ -512,8 +512,8 @@ def _run_here(
         given = _completed_job(function, client, job, _HERE_MEMORY)
         spec = {"image": "local", **given, "python": sys.executable}
         loaded = client.load(call_spec(function, args, dict(kwargs), spec, Path(directory)))
-        data = DataCheck(loaded, client.settings, here=True)
-        data.look()
+        data = DataCheck(loaded, client.settings, on_this_machine=True)
+        data.check()
         done = run_local(
             loaded,
             client.settings.user,

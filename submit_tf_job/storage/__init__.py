@@ -291,7 +291,7 @@ def _matching_files(
                     if fnmatch.fnmatchcase(child.name, part)
                     and (_is_hidden(part) or not _is_hidden(child.name))
                 )
-            elif (child := storage.look(join(item.path, part))) is not None:
+            elif (child := storage.stat_or_none(join(item.path, part))) is not None:
                 nearer.append(child)
         found = nearer
     return found

@@ -239,7 +239,7 @@ class Storage(ABC):
         """
         return self.root + self.path(path)
 
-    def look(self, path: str) -> Stat | None:
+    def stat_or_none(self, path: str) -> Stat | None:
         """Return the metadata of a file or directory; None if the path does not exist."""
         try:
             return self.stat(path)
@@ -248,7 +248,7 @@ class Storage(ABC):
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory with that path exists."""
-        return self.look(path) is not None
+        return self.stat_or_none(path) is not None
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """Read up to `length` bytes from `start`; fewer only at the end of the file."""

@@ -149,15 +149,15 @@ def _changed_error(file: HostFile, what: str) -> UsageError:
 class _SentBytes:
     """Counts the uploaded bytes of several threads, and stops all of them if one fails."""
 
-    def __init__(self, total: int, told: Callable[[Sent], None]) -> None:
+    def __init__(self, total: int, on_progress: Callable[[Sent], None]) -> None:
         self.over = threading.Event()
         self._lock = threading.Lock()
-        self._done, self._total, self._told = 0, total, told
+        self._done, self._total, self._on_progress = 0, total, on_progress
 
     def count(self, size: int) -> None:
         with self._lock:
             self._done += size
-            self._told(Sent(self._done, self._total))
+            self._on_progress(Sent(self._done, self._total))
 
     def through(self, parts: Iterator[bytes]) -> Iterator[bytes]:
         for part in parts:
@@ -172,7 +172,7 @@ def stage(
     storage: Storage,
     *,
     user: str | None = None,
-    told: Callable[[Sent], None] = lambda _sent: None,
+    on_progress: Callable[[Sent], None] = lambda _sent: None,
 ) -> list[Upload]:
     """Upload the files that are missing, several at once, and return these.
 
@@ -183,7 +183,7 @@ def stage(
         uploads: Files and their targets; all of one job.
         storage: The storage to upload to.
         user: Required owner of the files; None for any.
-        told: Called with the progress, from any thread, one call at a time.
+        on_progress: Called with the progress, from any thread, one call at a time.
 
     Raises:
         AuthError: The directory is not writable, or an existing one belongs to another user.
@@ -201,12 +201,12 @@ def stage(
     missing = [upload for upload in uploads if not _is_there(upload, storage, user)]
     for directory in sorted({upload.directory for upload in missing}):
         storage.mkdirs(directory, DIRECTORY_MODE)
-    _send_all(missing, storage, _SentBytes(sum(upload.size for upload in missing), told))
+    _send_all(missing, storage, _SentBytes(sum(upload.size for upload in missing), on_progress))
     return missing
 
 
 def _is_there(upload: Upload, storage: Storage, user: str | None) -> bool:
-    found = storage.look(upload.uri)
+    found = storage.stat_or_none(upload.uri)
     if found is not None and user:
         _refuse_strangers(storage, found, user)
     return found is not None and found.size == upload.size
@@ -236,7 +236,7 @@ def _send_upload(upload: Upload, storage: Storage, progress: _SentBytes) -> None
             upload.uri,
             progress.through(stream(upload.content)),
             mode=FILE_MODE,
-            overwrite=storage.look(upload.uri) is not None,
+            overwrite=storage.stat_or_none(upload.uri) is not None,
         )
 
 
@@ -268,7 +268,7 @@ def stage_secret(storage: Storage, path: str, content: bytes, *, user: str, leve
         if found.mode != DIRECTORY_MODE:
             storage.chmod(directory, DIRECTORY_MODE)
         directory = parent_of(directory)
-    there = storage.look(path)
+    there = storage.stat_or_none(path)
     if there is None or storage.read(path) != content:
         storage.write(path, content, mode=SECRET_MODE)
     if storage.stat(path).mode != SECRET_MODE:

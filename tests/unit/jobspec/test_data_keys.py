@@ -34,14 +34,14 @@ def uri(path: Path, *parts: str) -> str:
 
 
 def look(job: Job) -> DataCheck:
-    check = DataCheck(job, SETTINGS, here=True)
-    check.look()
+    check = DataCheck(job, SETTINGS, on_this_machine=True)
+    check.check()
     return check
 
 
 def problems(job: Job, *, here: bool = True) -> list[str]:
     with pytest.raises(JobSpecError) as caught:
-        DataCheck(job, SETTINGS, here=here).look()
+        DataCheck(job, SETTINGS, on_this_machine=here).check()
     found = [str(problem).partition(": ") for problem in caught.value.problems]
     assert all(place.startswith("t.yaml:") for place, _, _ in found)
     return [said for _, _, said in found]
@@ -77,13 +77,13 @@ def test_gateway_accepts_only_its_own_hdfs(uri: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("submit_tf_job.operations.submit_checks.storage_of", storage_of)
     settings = replace(SETTINGS, hadoop_conf=CONF)
     for job in (read(f"{{a: '{uri}'}}"), read(outputs=f"{{a: '{uri}'}}")):
-        DataCheck(job, settings, for_caller=True).look()
+        DataCheck(job, settings, for_caller=True).check()
     with pytest.raises(JobSpecError, match="on the cluster's own HDFS only"):
-        DataCheck(read(f"{{a: {{uri: '{uri}', shard: files}}}}"), settings, for_caller=True).look()
+        DataCheck(read(f"{{a: {{uri: '{uri}', shard: files}}}}"), settings, for_caller=True).check()
     assert opened == []
     for own in ("hdfs:///x", "hdfs://nn.example.com:8020/x"):
         with pytest.raises(JobSpecError, match="not here"):
-            DataCheck(read(f"{{a: '{own}'}}"), settings, for_caller=True).look()
+            DataCheck(read(f"{{a: '{own}'}}"), settings, for_caller=True).check()
     assert opened == ["hdfs:///x", "hdfs://nn.example.com:8020/x"]
 
 
@@ -131,9 +131,9 @@ def test_check_lists_a_bounded_number_of_files_for_a_caller(
     monkeypatch.setattr("submit_tf_job.operations.submit_checks._MOST_LISTED", 5)
     for place in (uri(data), uri(data, "*")):
         job = read(f"{{a: {{uri: '{place}', shard: files}}}}")
-        DataCheck(job, SETTINGS, here=True).look()
+        DataCheck(job, SETTINGS, on_this_machine=True).check()
         with pytest.raises(JobSpecError, match=r"inputs\.a: more than 5 files and directories"):
-            DataCheck(job, SETTINGS, here=True, for_caller=True).look()
+            DataCheck(job, SETTINGS, on_this_machine=True, for_caller=True).check()
 
 
 def test_check_reports_every_problem_of_data(data: Path, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ class TooMuch(Exception):
 
 
 @dataclass
-class Price:
+class ReadingBudget:
     """The cost of reading one job spec until now, and its limits; by default there are no limits.
 
     Attributes:
@@ -55,7 +55,7 @@ class Price:
     _members: int = 0
 
     @classmethod
-    def of_others(cls, has_ended: Callable[[], bool] = lambda: False) -> Price:
+    def of_others(cls, has_ended: Callable[[], bool] = lambda: False) -> ReadingBudget:
         """Return the limits for a job spec that another user has sent."""
         return cls(CPU_S, ENTRIES, ROLE_FILES, UNPACKED, MEMBERS, RATIO, has_ended)
 
@@ -64,9 +64,9 @@ class Price:
         """Whether there is any limit."""
         return self.cpu_s < math.inf
 
-    def look(self) -> None:
-        """End the work if it has taken too long, or if nothing waits for its result any more. Loops
-        call this.
+    def check(self) -> None:
+        """Raise an error if it has taken too long, or if nothing waits for its result any more.
+        Loops call this.
 
         Raises:
             UsageError: The work has taken too long, or the caller has left.
@@ -85,7 +85,7 @@ class Price:
         Raises:
             TooMuch: There are too many entries.
         """
-        self.look()
+        self.check()
         self._entries += 1
         if self._entries > self.entries:
             raise TooMuch(
@@ -99,7 +99,7 @@ class Price:
         Raises:
             TooMuch: There are too many files.
         """
-        self.look()
+        self.check()
         if many > self.role_files:
             raise TooMuch(
                 f"all roles together have {many} files, and {self.role_files} are the most; pack "
@@ -112,7 +112,7 @@ class Price:
         Raises:
             TooMuch: There are too many members.
         """
-        self.look()
+        self.check()
         self._members += 1
         if self._members > self.members:
             raise TooMuch(f"with it the archives have more than {self.members} members")
@@ -128,7 +128,7 @@ class Price:
         Raises:
             TooMuch: There are too many bytes.
         """
-        self.look()
+        self.check()
         self._unpacked += size
         if self._unpacked > self.unpacked:
             raise TooMuch(

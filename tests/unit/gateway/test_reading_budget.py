@@ -101,7 +101,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "map.tar": lambda: _tar_with(GNU_sparse_map="0,x"),
     "nested.tar.gz": lambda: gzip.compress(_nested(2000)),
 }
-# What `Price.of_others` says of each, the first bound that it meets.
+# What `ReadingBudget.of_others` says of each, the first bound that it meets.
 REASONS = {
     "unpacks to more than 200 times": "a.tar.bz2 a.tar.gz a.tar.xz named.tar deflate.zip",
     "not packed by deflate": "bzip2.zip lzma.zip",
@@ -118,7 +118,7 @@ REASONS = {
 def test_archive_that_unpacks_to_too_much_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("submit_tf_job.jobspec.price.MEMBERS", 100)
+    monkeypatch.setattr("submit_tf_job.jobspec.reading_budget.MEMBERS", 100)
     reason = next(reason for reason, names in REASONS.items() if name in names.split())
     content = BOMBS[name]()
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -157,7 +157,7 @@ def test_patterns_over_deep_directories_end(world: World) -> None:
 def test_files_of_a_job_are_counted_with_their_repetitions(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("submit_tf_job.jobspec.price.ENTRIES", 100)
+    monkeypatch.setattr("submit_tf_job.jobspec.reading_budget.ENTRIES", 100)
     sent = {f"f{number}": b"x" for number in range(11)}
     many = [{"src": "f*", "dst": f"d{number}"} for number in range(10)]
     for files in (many, ["*"] * 10, ["**", "f?", "f??"] * 10):
