@@ -28,8 +28,8 @@ from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.hadoop_user import HADOOP_USER_NAME, PROXY_USER
 from submit_tf_job.host.hadoop_user import USER_NAME as USER_NAME_VARIABLE
 from submit_tf_job.host.hadoopconf import configuration
-from submit_tf_job.host.user_files import reason
 from submit_tf_job.host.units import duration_s, memory
+from submit_tf_job.host.user_files import reason
 from submit_tf_job.settings_sources import (
     ENV_PREFIX,
     Setting,

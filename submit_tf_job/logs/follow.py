@@ -263,19 +263,19 @@ class JobFollower(LogFollower):
             ClusterUnavailable: The cluster did not respond for `unreachable_s`.
             NoSuchJob: The ResourceManager does not have the job.
         """
-        over = self._look_at_job()
+        over = self._update_job()
         yield from self.beginning()
         number = 1
         while not over:
             if not self._more:
                 self.sleep(max(self.poll_s, _POLITE_S * len(self._followed)))
             if number % 2 == 0:
-                over = self._look_at_job()
+                over = self._update_job()
             yield from self.poll()
             number += 1
         yield from self._last_bytes()
 
-    def _look_at_job(self) -> bool:
+    def _update_job(self) -> bool:
         """Update the containers; return whether the job is over."""
         now = self.clock()
         try:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from submit_tf_job.host.user_files import read_input, reason
 from submit_tf_job.host.located.tree import (
     Diagnostics,
     Items,
@@ -28,6 +27,7 @@ from submit_tf_job.host.located.tree import (
 )
 from submit_tf_job.host.located.yaml_source import EMPTY, MAX_DEPTH, MAX_NODES, read_yaml
 from submit_tf_job.host.quoting import clip
+from submit_tf_job.host.user_files import read_input, reason
 
 MAX_BYTES = 1024 * 1024
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
