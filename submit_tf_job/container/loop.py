@@ -30,7 +30,7 @@ class Loop:
     """Runs until `exit`, the exit status of the task, is known."""
 
     def __init__(self, signals: Signals, now: float) -> None:
-        """Watch nothing but signals."""
+        """Start without sockets and threads: at first only signals wake the loop."""
         self.signals = signals
         self.exit: int | None = None
         self.final = False  # a later start of this task on this node exits at once

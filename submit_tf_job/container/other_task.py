@@ -323,8 +323,8 @@ class OtherTask:
         self.command.fail(problem)
 
     def _has_ended(self, now: float) -> bool:
-        """Return whether the deciding task was here and has ended for good: its ports are closed,
-        and YARN will not start it again.
+        """Return whether this task was connected to the deciding task, and that task has ended for
+        good: its ports are closed, and YARN will not start it again.
         """
         gone = self.seen is not None and self.caller.is_deaf and not self.retried
         return gone and now >= self.caller.lost_at + contract.CLOSED_S

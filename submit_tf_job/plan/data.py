@@ -192,7 +192,7 @@ class _Place(NamedTuple):
 
 
 def writers(job: Job) -> tuple[str, ...]:
-    """Return the roles of which each task stores an output, if the output has `by: every-task`."""
+    """Return the roles that train: each of their tasks stores an output with `by: every-task`."""
     return tuple(role.name for role in job.roles.values() if role.kind is RoleKind.TRAINS)
 
 

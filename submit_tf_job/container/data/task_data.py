@@ -177,7 +177,9 @@ class Data:
         return float(self.info.task["finish_timeout_s"]) if others else 0.0
 
     def _own_outputs(self) -> Iterator[tuple[str, Mapping[str, Any], str]]:
-        """Yield name, rule and URI of each output that this task stores."""
+        """Yield the name, the entry of the task description and the URI of each output that this
+        task stores.
+        """
         for name, item in self.task["outputs"].items():
             of_each = item["upload"] in OF_EACH
             trains = self.info.role_kind(self.info.role) == contract.KIND_TRAINS
