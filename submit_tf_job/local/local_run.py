@@ -229,12 +229,12 @@ class LocalRun:
             return None
         from submit_tf_job.diagnose.failure import conclude, evidence_of
 
-        clues = evidence_of(status)
-        task = self.tasks.get(clues.suspect.task)
+        evidence = evidence_of(status)
+        task = self.tasks.get(evidence.suspect.task)
         if task is not None:
             ends = [_end_of(task.logs / name) for name in ("stderr.txt", "stdout.txt")]
-            clues = replace(clues, stderr=ends[0], stdout=ends[1])
-        return conclude(clues)
+            evidence = replace(evidence, stderr=ends[0], stdout=ends[1])
+        return conclude(evidence)
 
     def _let_others_end(self) -> None:
         """Wait until the other tasks have ended, for as long as YARN would wait; the deciding

@@ -313,28 +313,28 @@ def _gather_evidence(cluster: Cluster, seen: JobStatus) -> Cause | None:
 
     if seen.app is None:
         return None
-    clues = evidence_of(seen, sandbox=bool(cluster.settings.sandbox))
-    asked_am = clues.needs_am_log
+    evidence = evidence_of(seen, sandbox=bool(cluster.settings.sandbox))
+    asked_am = evidence.needs_am_log
     if asked_am:
         log = am_log(cluster, seen.app)
-        clues = with_am_log(clues, log)
-        if clues.suspect.reason == "peers-missing":
-            clues = replace(clues, missing=_output_of_missing_task(cluster, seen, log))
-    clues = replace(clues, stderr=_last_output(cluster, seen.app, clues.suspect))
-    cause = conclude(clues)
-    if clues.suspect.reason and (cause is None or not cause.certain):
-        stdout = _end_of_output(cluster, seen.app, clues.suspect, "stdout.txt")
-        clues = replace(clues, stdout=stdout)
-        cause = conclude(clues)
-    if stopped := tasks_stopped(clues, cause):
+        evidence = with_am_log(evidence, log)
+        if evidence.suspect.reason == "peers-missing":
+            evidence = replace(evidence, missing=_output_of_missing_task(cluster, seen, log))
+    evidence = replace(evidence, stderr=_last_output(cluster, seen.app, evidence.suspect))
+    cause = conclude(evidence)
+    if evidence.suspect.reason and (cause is None or not cause.certain):
+        stdout = _end_of_output(cluster, seen.app, evidence.suspect, "stdout.txt")
+        evidence = replace(evidence, stdout=stdout)
+        cause = conclude(evidence)
+    if stopped := tasks_stopped(evidence, cause):
         found = {one.task: _output_of_task(cluster, seen.app, one) for one in stopped}
-        clues = replace(clues, stopped={task: text for task, text in found.items() if text})
-        cause = conclude(clues)
+        evidence = replace(evidence, stopped={task: text for task, text in found.items() if text})
+        cause = conclude(evidence)
     of_memory = cause is not None and cause.code in OF_MEMORY
     if cause is None or asked_am or not of_memory or cause.facts.get("asked_mib"):
         return cause
     # the ends contain the memory of the container
-    return conclude(replace(clues, ends=container_ends(am_log(cluster, seen.app))))
+    return conclude(replace(evidence, ends=container_ends(am_log(cluster, seen.app))))
 
 
 def _last_output(cluster: Cluster, app: AppReport, suspect: Failure) -> str:
