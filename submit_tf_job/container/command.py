@@ -67,6 +67,7 @@ class TaskCommand:
         self.generation = self.next_generation = 0  # of the command, and of the next one
         self.oom_kills = 0  # before the command
         self.files_before: Collection[str] = ()  # in the working directory, at the start
+        self.logs_before: Mapping[str, tuple[int, int, int]] = {}
         self.peer_traffic: PeerTraffic | None = None  # of the command with other tasks
         self.preparing = False  # the child is `prepare` of the job
         # the result of the command, the uploads that are still to be done, and whether it failed
@@ -196,6 +197,7 @@ class TaskCommand:
         log(f"{doing}: {' '.join(' '.join(words).split())[:200]}")
         workdir = self._working_directory()
         self.by_shell = is_shell(command, self.env.get("PATH"), workdir)
+        self.logs_before = task_files.log_files(self.info)
         self.child = Child(command, self.env, self.nofile, workdir)
         self.started_at = time.monotonic()
         self.signals.forward = self.child.send
@@ -293,7 +295,7 @@ class TaskCommand:
     def _end_with(self, record: dict[str, Any]) -> None:
         self.ending = None
         failed, duration_s = record["status"], round(self.ended_at - self.started_at, 3)
-        lines = task_files.program_lines(self.info) if failed else []
+        lines = task_files.program_lines(self.info, self.logs_before) if failed else []
         if not failed and self.child and not self.preparing:
             text = left_files.sentence(self.info.name, self.files_before, self._files_in_cwd())
             if text:

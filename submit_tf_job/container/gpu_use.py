@@ -23,13 +23,17 @@ from submit_tf_job.container.control_groups import read_number
 EVERY_S = 5
 SLOW_S = 60.0  # without persistence mode the driver initialises each device first
 LATE_S = 30.0  # an older answer says nothing of now
+WRONG = 3  # lines in another form, one after another, that may stand between answers
 COLUMNS = ("index", "utilization.gpu", "memory.used", "memory.total")
 READ_LIMIT = 65536
+SAID = 200  # characters of a line in another form
 MOST_GPUS = 64
 NO_TOOL = "no nvidia-smi in the container, and no files of AMD's driver"
 _MIB = 1 << 20
+_LOST = "\ufffd"  # what stands for bytes that are no text
 _AMOUNT = re.compile(r"(\d{1,12})(?: ?(?:%|MiB))?")
-_NOT_TOLD = re.compile(r"\[?(N/A|Not Supported|Unknown Error|GPU is lost)\]?|ERR!", re.IGNORECASE)
+# such as "[N/A]", "[Not Supported]", "[GPU requires reset]", "[Insufficient Permissions]"
+_NOT_TOLD = re.compile(r"\[[\w/ !.-]{1,60}\]$|(N/A|Not Supported|ERR!)$", re.IGNORECASE)
 
 
 class Gpu:
@@ -66,6 +70,7 @@ class GpuWatch:
     """Samples the GPUs of a task; this base class has no source of samples."""
 
     pid = 0  # of the tool
+    tool = "nvidia-smi"  # the source's name, for people
 
     def __init__(self, why: str = "") -> None:
         """Start without samples; `why` is the reason if there will never be any."""
@@ -76,7 +81,7 @@ class GpuWatch:
 
     def begin(self, now: float) -> None:
         """Note that a command starts, and drop the samples of an earlier command."""
-        self.began, self.gpus = now, {}
+        self.began, self.gpus, self.answered = now, {}, None
 
     def read_samples(self, now: float) -> None:
         """Store the samples that have arrived since the last call."""
@@ -84,14 +89,26 @@ class GpuWatch:
     def close(self) -> None:
         """End the tool that samples, if one runs."""
 
-    def found(self, now: float) -> tuple[list[dict[str, Any]], str]:
-        """Return the use of each GPU, and the reason if the use is not known, or ""."""
+    def found(self, now: float, over: bool = False) -> tuple[list[dict[str, Any]], str]:
+        """Return the use of each GPU, and the reason if the use is not known, or not for all of the
+        time, or "". `over` tells whether the command has ended.
+        """
         late = self.answered is None or now > self.answered + LATE_S
-        why = self.why
-        if not why and late and now > max(self.began, self.answered or 0.0) + SLOW_S:
-            since = now - (self.began if self.answered is None else self.answered)
-            why = f"nvidia-smi has not answered for {since:.0f} s"
-        return [self.gpus[index].found(late) for index in sorted(self.gpus)], why
+        gpus = [self.gpus[index].found(late) for index in sorted(self.gpus)]
+        why = self.why or (self._late_words(now, over) if late else "")
+        untold = sum("percent" not in gpu for gpu in gpus)
+        if untold and not why:
+            of = f" of {untold} of {len(gpus)} GPUs" if len(gpus) > 1 else ""
+            why = f"{self.tool} does not tell the utilization{of}, as for parts of a GPU (MIG)"
+        return gpus, why
+
+    def _late_words(self, now: float, over: bool) -> str:
+        if self.answered is not None:
+            return f"{self.tool} has not answered for {now - self.answered:.0f} s"
+        since_s = now - self.began
+        if over or since_s > SLOW_S:
+            return f"{self.tool} has not answered for {since_s:.0f} s"
+        return ""
 
 
 class Nvidia(GpuWatch):
@@ -105,7 +122,7 @@ class Nvidia(GpuWatch):
         # the names of parts of a GPU (MIG) are none that the option takes
         chosen = ["-i", visible] if re.match(r"(GPU-|\d)[\w,-]*$", visible) else []
         argv = [tool, "--query-gpu=" + ",".join(COLUMNS), "--format=csv,noheader,nounits"]
-        self.rest, self.wrong = b"", 0
+        self.rest, self.wrong, self.said = b"", 0, ""
         self.process: subprocess.Popen[bytes] | None = None
         try:
             # in this process's group, so that it ends with the container
@@ -138,19 +155,23 @@ class Nvidia(GpuWatch):
         for line in lines[-2 * MOST_GPUS :]:
             self._take_line(now, untrusted.clean_line(line.decode("utf-8", "replace")).strip())
         if not data:
-            said = self.why.partition(": ")[2]
-            self.why = "nvidia-smi has ended" + (f"; it said: {said}" if said else "")
+            self.why = "nvidia-smi has ended" + (f"; it said: {self.said}" if self.said else "")
             self.close()
 
     def _take_line(self, now: float, line: str) -> None:
         sample = _parse_sample(line)
         if sample:
             self.gpus.setdefault(sample[0], Gpu()).add(*sample[1:])
-            self.answered, self.why, self.wrong = now, "", 0
+            self.answered, self.why, self.wrong, self.said = now, "", 0, ""
         elif line:
             self.wrong += 1
-            if self.answered is None or self.wrong > 3:
-                self.why = f"nvidia-smi answers in another form: {line[:100]}"
+            self.said = line[:SAID] if line.isprintable() and _LOST not in line else "no text"
+            if self.wrong > WRONG:
+                self.why = f"nvidia-smi answers in another form: {self.said}"
+
+    def _late_words(self, now: float, over: bool) -> str:
+        words = super()._late_words(now, over)
+        return f"{words}; it said: {self.said}" if words and self.said else words
 
     def close(self) -> None:
         """Kill the tool without waiting for its end; the process that waits for children reaps it
@@ -188,6 +209,8 @@ def _parse_sample(line: str) -> tuple[int, int | None, int | None, int | None] |
 
 class Amd(GpuWatch):
     """Samples of AMD's GPUs, from the files of the driver: one directory for each card."""
+
+    tool = "AMD's driver"
 
     def __init__(self, cards: list[str]) -> None:
         super().__init__()

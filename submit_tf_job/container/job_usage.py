@@ -163,9 +163,12 @@ def role_use(uses: Mapping[str, Mapping[str, Any]], running: Collection[str]) ->
             if told:
                 found.setdefault(key, {})[what] = _spread_over_tasks(told)
     largest = max(uses.values(), key=lambda use: use["memory_bytes"].get("peak", 0))
-    why = next((use["gpus_unknown"] for use in uses.values() if "gpus_unknown" in use), "")
     found["peak_by"] = largest["peak_by"]
-    return dict(found, **({"gpus_unknown": why} if why else {}))
+    whys = [(name, use["gpus_unknown"]) for name, use in uses.items() if "gpus_unknown" in use]
+    if whys:
+        name, why = whys[0]
+        found["gpus_unknown"] = why if len(whys) == len(uses) else f"{name}: {why}"
+    return found
 
 
 # --- the job --------------------------------------------------------------------------------------

@@ -246,7 +246,7 @@ class Sampler:
             "peak_by": self.peak_by,
         }
         if self.gpus:
-            gpus, why = self.gpus.found(now)
+            gpus, why = self.gpus.found(now, not self.runs)
             found.update({"gpus": gpus} if gpus else {}, **({"gpus_unknown": why} if why else {}))
         return found
 

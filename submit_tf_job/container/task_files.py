@@ -110,17 +110,33 @@ def _from_exception(source: BinaryIO, size: int) -> bytes:
     return text[begin : begin + EXCEPTION_BYTES].rpartition(b"\n")[0]
 
 
-def program_lines(info: Info) -> list[str]:
+def program_lines(info: Info, logs_before: Mapping[str, tuple[int, int, int]]) -> list[str]:
     """Return the last lines that a task's program wrote: to stderr; if that is empty, to stdout; if
     that is empty, to a log file below its working directory.
+
+    Args:
+        info: The task.
+        logs_before: What `log_files` returned before the program started.
     """
     outputs = [output_path(info, name) for name in ("stderr", "stdout")]
-    return next(filter(None, map(last_lines, outputs + _own_logs(info))), [])
+    return next(filter(None, map(last_lines, outputs + _own_logs(info, logs_before))), [])
 
 
-def _own_logs(info: Info) -> list[str]:
-    """Return the files that look like logs and were written last, the newest first."""
-    found = []
+def _own_logs(info: Info, before: Mapping[str, tuple[int, int, int]]) -> list[str]:
+    """Return the log files that have changed since `before`, those that were written last first.
+
+    No time is compared with the clock, because a node's clock may be set while the program runs.
+    """
+    now = log_files(info)
+    changed = [path for path in now if now[path] != before.get(path)]
+    return sorted(changed, key=lambda path: now[path], reverse=True)[:3]
+
+
+def log_files(info: Info) -> dict[str, tuple[int, int, int]]:
+    """Return the files below the working directory that look like logs by their names, each with
+    the time of its last change, its size and its inode.
+    """
+    found = {}
     folders = [info.cwd]
     for folder in folders:
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -129,10 +145,9 @@ def _own_logs(info: Info) -> list[str]:
                     if len(folders) < 20 and not entry.name.startswith("."):
                         folders.append(entry.path)
                 elif entry.name.endswith(LOGS) and entry.is_file(follow_symlinks=False):
-                    changed = entry.stat(follow_symlinks=False).st_mtime
-                    if changed >= info.wall + info.started:
-                        found.append((changed, entry.path))
-    return [path for _changed, path in sorted(found, reverse=True)[:3]]
+                    now = entry.stat(follow_symlinks=False)
+                    found[entry.path] = (now.st_mtime_ns, now.st_size, now.st_ino)
+    return found
 
 
 def size_of(path: str) -> int:

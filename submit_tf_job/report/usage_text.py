@@ -60,7 +60,8 @@ def _role_lines(role: str, asked: Asked | None, used: RoleUse | None) -> Iterato
     yield from _bar_line("GPU", used.gpu_percent, 100.0, "{:.0f} %".format)
     yield from _bar_line("GPU mem", used.gpu_memory_bytes, None, memory_used)
     if used.gpus_unknown:
-        yield f"    GPU      not known: {used.gpus_unknown}"
+        partly = "in part " if used.gpu_percent else ""
+        yield f"    GPU      {partly}not known: {used.gpus_unknown}"
 
 
 def _bar_line(
@@ -97,15 +98,21 @@ _HEADING = ["TASK", "CORES", "MEAN", "MEMORY", "MEAN", "PEAK", "GPU", "GPU MEMOR
 
 def _task_row(task: TaskUse) -> list[str]:
     cpu, memory = task.cpu_cores, task.memory_bytes
-    gpus = [gpu.percent for gpu in task.gpus if gpu.percent]
-    held = [gpu.memory_bytes for gpu in task.gpus if gpu.memory_bytes]
+    gpus, held = ([getattr(gpu, of) for gpu in task.gpus] for of in ("percent", "memory_bytes"))
     return [
         task.task,
         *(_amount_cell(cpu, what, "{:.1f}".format) for what in ("now", "mean")),
         *(_amount_cell(memory, what, memory_used) for what in ("now", "mean", "peak")),
-        ", ".join(_amount_cell(one, "mean", "{:.0f} %".format) for one in gpus) or "-",
-        ", ".join(_amount_cell(one, "peak", memory_used) for one in held) or "-",
+        _cell_of_gpus(gpus, "mean", "{:.0f} %".format),
+        _cell_of_gpus(held, "peak", memory_used),
     ]
+
+
+def _cell_of_gpus(
+    gpus: Sequence[Amounts | None], what: str, text: Callable[[float], str]
+) -> str:
+    """Return an amount of each GPU; "-" for a GPU of which it is not known, and for no GPU."""
+    return ", ".join(_amount_cell(gpu, what, text) for gpu in gpus) if any(gpus) else "-"
 
 
 def _amount_cell(amount: Amounts | None, what: str, text: Callable[[float], str]) -> str:

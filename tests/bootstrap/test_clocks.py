@@ -56,3 +56,16 @@ def test_usage_and_curves_of_a_node_whose_clock_is_set(
     steps = [step for _, step, _ in curves["loss"]]  # at most one a second
     assert (steps, steps[-1]) == (sorted(steps), 7)
     assert all(0 <= at < 60 for at, _, _ in curves["loss"])
+
+
+@pytest.mark.parametrize("written_at", ["-1 day", "now", "+1 day"])
+@pytest.mark.parametrize("how", [">", ">> shipped.log; cat shipped.log >"])
+def test_own_logs_of_a_node_whose_clock_is_set(job: Cluster, written_at: str, how: str) -> None:
+    """The times of files are compared with each other, and never with the clock."""
+    command = f"echo 'ValueError: own' {how} train.log; touch -d '{written_at}' train.log; exit 3"
+    job.job({"worker": role(1, "trains", ["sh", "-c", command])})
+    job.start(shell="echo shipped > shipped.log; echo other > other.log; touch -d '+2 days' *.log")
+    job.wait("worker-0")
+    shown = job.report()["first_failure"]["last_lines"]
+    assert "ValueError: own" in shown
+    assert "other" not in shown

@@ -99,8 +99,22 @@ NVIDIA = {
         "",
     ),
     "units": ('while :; do echo "0, 80 %, 1000 MiB, 4000 MiB"; sleep 0.2; done', ""),
-    "mig": ('while :; do echo "0, [N/A], 1000, 4000"; sleep 0.2; done', ""),
+    "mig": (
+        'while :; do echo "0, [N/A], 1000, 4000"; sleep 0.2; done',
+        "nvidia-smi does not tell the utilization",
+    ),
+    "untold": (
+        'echo "0, [GPU requires reset], [Insufficient Permissions], [N/A]"\n'
+        'while :; do echo "1, 55 %, 5 MiB, 4000 MiB"; sleep 0.2; done',
+        "the utilization of 1 of 2 GPUs",
+    ),
     "nothing": ("sleep 100", "nvidia-smi has not answered"),
+    "warns, and hangs": ("echo bash: warning; sleep 100", " s; it said: bash: warning"),
+    "no text": (r"while :; do printf '\377\376\n'; sleep 0.2; done", "another form: no text"),
+    "ends after answers": (
+        'echo "0, 80, 1000, 4000"; echo "Unable to determine the device handle"; exit 15',
+        "has ended; it said: Unable to determine the device handle",
+    ),
     "other columns": (
         'while :; do echo "A100, 80"; sleep 0.2; done',
         "answers in another form: A100, 80",
@@ -133,12 +147,13 @@ def test_sampler_of_gpus(job: Cluster, name: str, tmp_path: Path) -> None:
     found = usage(job)
     use, its = found["tasks"][0], found["roles"]["worker"]
     said, gpus = use.get("gpus_unknown", ""), use.get("gpus", [])
-    assert (why in said) if why and name != "nothing" else not said
+    assert (why in said) if why else not said
     assert its.get("gpus_unknown", "") == said
     if name in ("told", "units", "floods"):
         assert gpus[0]["percent"]["peak"] == (50 if name == "floods" else 80)
         assert gpus[0]["memory_total_bytes"] == 4000 * MIB
-    assert ["percent" in gpu for gpu in gpus] == ([False] if name == "mig" else [True] * len(gpus))
+    untold = [0] if name in ("mig", "untold") else []
+    assert [at for at, gpu in enumerate(gpus) if "percent" not in gpu] == untold
     if script:
         for pid in map(int, (tools / "pids").read_text().split()):
             job.until(lambda pid=pid: not Path(f"/proc/{pid}").exists())  # type: ignore[misc]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import sys
@@ -163,6 +164,21 @@ def test_usage_advises_about_idle_gpus(world: World, used: int, said: str) -> No
     world.writes(chief, FILE, told(900, 0.9, gpus_used=spread, gpus_unknown="nvidia-smi hangs"))
     done = world("usage", "mnist")
     assert ("advice" in done.out, "not known: nvidia-smi hangs" in done.out) == (False, True)
+
+
+def test_usage_of_gpus_that_is_known_in_part(world: World) -> None:
+    chief = runs(world)
+    used = copy.deepcopy(USAGE)
+    used["tasks"][0]["gpus"] = [{"memory_total_bytes": 1}, GPU]
+    used["roles"]["worker"] |= {
+        "gpu_percent": {"mean": AMOUNTS},
+        "gpus_unknown": "worker-1: nvidia-smi has ended",
+    }
+    world.writes(chief, FILE, used)
+    lines = world("usage", "mnist", "--tasks").out.splitlines()
+    assert "    GPU      in part not known: worker-1: nvidia-smi has ended" in lines
+    [row] = [line for line in lines if line.startswith("  worker-1  ")]
+    assert "  -, 40 %  -, " in row
 
 
 def test_end_of_a_long_run_says_that_it_used_little(kept: World) -> None:

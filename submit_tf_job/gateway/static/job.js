@@ -136,7 +136,7 @@ function usageCard(usage, over) {
       const largest = told.peak || told.mean;  // CPU has no peak
       rows.push([`${role} ${what}`, gauge(most(largest), asked, unit), amount(most(told.mean), unit), amount(most(told.now), unit), largest.most_task || ""]);
     }
-    if (found.gpus_unknown) rows.push([`${role} GPU`, found.gpus_unknown, "", "", ""]);
+    if (found.gpus_unknown) rows.push([`${role} GPU`, `${found.gpu_percent ? "in part " : ""}not known: ${found.gpus_unknown}`, "", "", ""]);
   }
   if (!rows.length) return over && usage.unknown ? card("Used", el("p", `What its tasks used is not known: ${usage.unknown}.`, { class: "quiet" })) : null;
   const advice = usage.advice.map((one) => el("p", `${one.sentence}: `, {}, one.option && el("code", one.option)));
