@@ -52,6 +52,8 @@ ENV_OUTPUT = "TFJOB_OUTPUT_"
 # --- events of the report that a client looks for -------------------------------------------------
 EVENT_LIFETIME_SAVES = "the job's lifetime ends; its tasks save"
 EVENT_STOP_SAVES = "stopped, with time to save"
+# after "the container of TASK "
+EVENT_HELD, EVENT_NOT_HELD = "stays for", "is no longer held"
 
 # --- files ----------------------------------------------------------------------------------------
 BOOTSTRAP_FILE = "bootstrap.zip"  # the modules of this folder

@@ -58,7 +58,7 @@ class Hold:
             "directory": job.info.cwd if member is job.me else member.directory,
             "until": job.info.wall + self.until,
         }
-        job.event(now, f"the container of {member.name} stays for {self.limit_s:g} s")
+        job.event(now, f"the container of {member.name} {contract.EVENT_HELD} {self.limit_s:g} s")
         if member is job.me:
             log_hold(job.info, self.limit_s)
 
@@ -86,5 +86,5 @@ class Hold:
         why = "it is gone" if is_gone else "its time is over"
         if self.signals.stop():
             why = "released"
-        job.event(now, f"the container of {member.name} is no longer held: {why}")
+        job.event(now, f"the container of {member.name} {contract.EVENT_NOT_HELD}: {why}")
         return False

@@ -17,10 +17,19 @@ from fnmatch import fnmatchcase
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SubmitTFJobError
 from submit_tf_job.observation import GIVEN_UP, OVER, JobState
 from submit_tf_job.operations.cluster import Cluster
+from submit_tf_job.operations.run_records import asked_in_record
 from submit_tf_job.operations.runs import full_name
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
-from submit_tf_job.yarn.observed import FINAL_STATES, GOING_ON, AppReport, AppState, FinalStatus
+from submit_tf_job.yarn.observed import (
+    FINAL_STATES,
+    GOING_ON,
+    AppReport,
+    AppState,
+    FinalStatus,
+    ObservedComponent,
+    ObservedService,
+)
 from submit_tf_job.yarn.rest import Deadline
 from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short, short_head
 
@@ -389,7 +398,8 @@ def _now_ms(cluster: Cluster, deadline: Deadline) -> int:
 
 def gpus_of_run(cluster: Cluster, run: str) -> int | None:
     """Return the GPUs of a run that waits or runs; 0 if the run has ended meanwhile; None if their
-    number is not known before the run has containers.
+    number is not known: the run waits, and neither its service's copy on HDFS (`hadoop_conf`) nor
+    its record in the staging directory can be read.
     """
     from submit_tf_job.yarn.errors import ServiceUnreadable
 
@@ -400,15 +410,16 @@ def gpus_of_run(cluster: Cluster, run: str) -> int | None:
     except ServiceUnreadable:
         components = ()
     if components:
-        return sum(one.gpus * (one.number_of_containers or 0) for one in components)
+        return _gpus_of_components(components)
     # The services API describes a job only while its ApplicationMaster runs (ServiceClient).
     stored = stored_services(cluster)
-    with suppress(SubmitTFJobError, ValueError, TypeError, AttributeError, KeyError):
-        content = stored.content(run) if stored else {}
-        return sum(
-            int(component.get("number_of_containers") or 0) * int(amount["value"])
-            for component in content["components"]
-            for name, amount in component["resource"].get("additional", {}).items()
-            if "gpu" in name
-        )
-    return None
+    with suppress(SubmitTFJobError):
+        if stored:
+            content = ObservedService.from_json(stored.content(run))
+            return _gpus_of_components(content.components)
+    asked = asked_in_record(cluster, run)
+    return sum(one.gpus * one.tasks for one in asked.values()) if asked else None
+
+
+def _gpus_of_components(components: Iterable[ObservedComponent]) -> int:
+    return sum(one.gpus * (one.number_of_containers or 0) for one in components)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.submit import Submission
     from submit_tf_job.plan import Plan
-    from submit_tf_job.usage_report import UsageReport
+    from submit_tf_job.usage_report import Asked, UsageReport
     from submit_tf_job.yarn.submission_steps import StoredRun
 
 _LOG = logging.getLogger(__name__)
@@ -112,6 +112,17 @@ def _asked_by_role(plan: Plan) -> dict[str, Any]:
         for one in plan.service.components
         if one.resource and one.name != contract.WITNESS_ROLE
     }
+
+
+def asked_in_record(cluster: Cluster, run: str) -> Mapping[str, Asked]:
+    """Return what one task of each role of a run asks for; {} without a record."""
+    from submit_tf_job.usage_report import asked_by_role
+
+    with suppress(SubmitTFJobError):
+        record = read(cluster, run)
+        if record is not None:
+            return asked_by_role(record["submission"].get("asked"))
+    return {}
 
 
 def extend(cluster: Cluster, run: str, seconds: int) -> None:

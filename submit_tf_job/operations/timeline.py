@@ -1,5 +1,5 @@
 """The parts of a run in order of time (waiting, containers, files, each training, saving, storing,
-logs); a pure function of the run's status.
+a hold, logs); a pure function of the run's status.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
-from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.diagnose.amounts import plural
 
 if TYPE_CHECKING:
     from submit_tf_job.job_report import Generation, JobReport
@@ -25,7 +25,8 @@ class TimelinePart:
 
     Attributes:
         part: The kind of the part: `waited`, `containers`, `files`, `prepared`, `trained`, `lost`
-            (a training after which all tasks started again), `saved`, `stored`, `ended` or `logs`.
+            (a training after which all tasks started again), `saved`, `stored`, `held`, `ended` or
+            `logs`.
         sentence: The same as a sentence for people.
         from_ms: When the part began, in milliseconds since 1970.
         until_ms: When the part ended, in milliseconds since 1970; None while the part has not
@@ -127,7 +128,8 @@ def _last_training(report: JobReport, finished_ms: int | None) -> Iterator[Timel
     if start_at is None or report.state in ("waiting", "preparing"):
         return
     ended = report.outcome.duration_s if report.outcome else None
-    ended_ms = finished_ms if ended is None else _in_ms(start_at + ended)
+    held_ms = _moment_of(report, contract.EVENT_HELD)
+    ended_ms = (held_ms or finished_ms) if ended is None else _in_ms(start_at + ended)
     saves_at = next((one.at for one in report.events if one.text in _SAVES), None)
     verb = "trains" if ended_ms is None else "trained"
     words = f"generation {report.generation} {verb}" if report.generation else verb
@@ -135,12 +137,39 @@ def _last_training(report: JobReport, finished_ms: int | None) -> Iterator[Timel
     yield TimelinePart("trained", words, _in_ms(start_at), until_ms)
     if saves_at:
         yield TimelinePart("saved", "tasks saved, to be stopped", _in_ms(saves_at), ended_ms)
-    if ended is not None and ended_ms is not None:
-        until = _in_ms(report.ended_at) if report.ended_at else None
-        count = len(report.outputs)
-        stores, end = ("stores", "end") if until is None else ("stored", "ended")
-        many = clause(f"{stores} {{}} output", count) + clause("s", count > 1)
-        yield TimelinePart("stored", many or f"the other tasks {end}", ended_ms, until)
+    if ended_ms is not None and (ended is not None or held_ms is not None):
+        yield from _parts_after_training(report, ended_ms, finished_ms)
+
+
+def _parts_after_training(
+    report: JobReport, ended_ms: int, finished_ms: int | None
+) -> Iterator[TimelinePart]:
+    """Yield the parts from the end of the training to the end of all tasks: they store outputs or
+    wait for each other, and then a container may be held (`hold_on_failure`).
+    """
+    over_ms = _in_ms(report.ended_at) if report.ended_at else None
+    held_ms = _moment_of(report, contract.EVENT_HELD)
+    stored_ms = over_ms if held_ms is None else held_ms
+    yield TimelinePart("stored", _stored_words(report, stored_ms is None), ended_ms, stored_ms)
+    if held_ms is not None:
+        released_ms = _moment_of(report, contract.EVENT_NOT_HELD) or over_ms or finished_ms
+        verb = "was" if released_ms else "is"
+        task = report.held.task if report.held else "the task that failed"
+        words = f"the container of {task} {verb} held"
+        yield TimelinePart("held", words, held_ms, released_ms)
+
+
+def _stored_words(report: JobReport, now: bool) -> str:
+    if report.outputs:
+        return f"{'stores' if now else 'stored'} {plural(len(report.outputs), 'output')}"
+    if report.wanted > 1:
+        return f"the other tasks {'end' if now else 'ended'}"
+    return f"the task {'ends' if now else 'ended'}"
+
+
+def _moment_of(report: JobReport, words: str) -> int | None:
+    """Return when an event whose text contains the given words happened; None if none did."""
+    return next((_in_ms(one.at) for one in report.events if words in one.text), None)
 
 
 def _in_ms(seconds: float) -> int:

@@ -100,7 +100,7 @@ def use_of_status(cluster: Cluster, status: JobStatus) -> JobUse:
         state=status.state,
         elapsed_s=app.elapsed_ms // 1000 if app and app.elapsed_ms else None,
         asked=_asked_of(service)
-        or _asked_in_record(cluster, status.run)
+        or run_records.asked_in_record(cluster, status.run)
         or _asked_of(service_of(cluster, status)),
         charge=app.charge if app else None,
         used=used,
@@ -126,15 +126,6 @@ def _asked_of(service: ObservedService | None) -> dict[str, Asked]:
         for one in (service.components if service else ())
         if one.name != contract.WITNESS_ROLE
     }
-
-
-def _asked_in_record(cluster: Cluster, run: str) -> Mapping[str, Asked]:
-    from submit_tf_job.usage_report import asked_by_role
-
-    with suppress(SubmitTFJobError):
-        record = run_records.read(cluster, run) or {"submission": {}}
-        return asked_by_role(record["submission"].get("asked"))
-    return {}
 
 
 def shows_need(status: JobStatus) -> bool:

@@ -108,9 +108,7 @@ def _task_row(task: TaskUse) -> list[str]:
     ]
 
 
-def _cell_of_gpus(
-    gpus: Sequence[Amounts | None], what: str, text: Callable[[float], str]
-) -> str:
+def _cell_of_gpus(gpus: Sequence[Amounts | None], what: str, text: Callable[[float], str]) -> str:
     """Return an amount of each GPU; "-" for a GPU of which it is not known, and for no GPU."""
     return ", ".join(_amount_cell(gpu, what, text) for gpu in gpus) if any(gpus) else "-"
 

@@ -197,8 +197,11 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     page.sees("the last line")
     held = {"task": "worker-0", "host": HOSTILE, "container": job.container, "until": 4e9}
     job.fake.node.containers[job.container] = "RUNNING"
-    job.fails(ends=False, container=job.container, held={**held, "directory": "/yarn/d7"})
+    stays = {"at": job.app.started_ms / 1000 + 9, "text": "the container of worker-0 stays for 9 s"}
+    told = {"container": job.container, "held": {**held, "directory": "/yarn/d7"}}
+    job.fails(ends=False, **told, events=[stays])
     page.sees("FAILED", "Why it failed", "the program failed", HOSTILE, "stays until", "/yarn/d7")
+    page.sees("the container of worker-0 is held until ", "What its tasks used is not known: ")
     page.fits()
     page.find("#job .card.why button").click()
     until(lambda: job.fake.yarn.signals, "the deciding task is told to end")

@@ -256,6 +256,18 @@ def test_lines_of_logs_as_the_command_prints_them(world: World) -> None:
     assert "".join(handle.logs("chief-0").json()) == as_json
 
 
+def test_gpus_of_a_waiting_job_are_in_its_record(kept: World) -> None:
+    """The ResourceManager knows only the request of the ApplicationMaster."""
+    kept.yarn.full, kept.yarn.site.max_gpus = True, 8
+    roles = {"chief": {"memory": "1Gi"}, "worker": {"memory": "1Gi", "gpus": 2, "instances": 2}}
+    kept.submitted(roles=roles)
+    assert client().attach("mnist").status().state == "PENDING"
+    assert client().gpus(kept.name) == 4
+    for record in kept.home.rglob(f"{kept.name}.json"):
+        record.unlink()
+    assert client().gpus(kept.name) is None
+
+
 def test_gpus_and_runs_of_a_job(world: World) -> None:
     world.yarn.site.max_gpus = 8
     world.submitted(strategy="single", roles={"worker": {"memory": "1Gi", "gpus": 2}})

@@ -51,7 +51,7 @@ function progressCard(job) {
   return card("Progress", progressBar(job.progress), el("p", words));
 }
 
-function timelineCard(parts) {
+function timelineCard(parts, held) {
   if (!parts || !parts.length) return null;
   const begins = Date.parse(parts[0].from_at), told = parts.flatMap((part) => [Date.parse(part.from_at), Date.parse(part.until_at) || 0]);
   const ends = Math.max(parts.at(-1).until_at ? 0 : serverNow(), begins + 1000, ...told);
@@ -61,7 +61,8 @@ function timelineCard(parts) {
     bar.style.marginLeft = `${(100 * from).toFixed(2)}%`;
     bar.style.width = `${Math.max(0.5, 100 * (until - from)).toFixed(2)}%`;
     const length = part.until_at ? between(part.from_at, part.until_at) || "0 s" : "now";
-    return el("li", null, {}, el("span", part.sentence, { class: "what" }), el("span", length, { class: "length" }), el("span", null, { class: "track", "aria-hidden": "true" }, bar));
+    const stays = part.part === "held" && !part.until_at && held ? ` until ${local(held.until * 1000)}` : "";
+    return el("li", null, {}, el("span", part.sentence + stays, { class: "what" }), el("span", length, { class: "length" }), el("span", null, { class: "track", "aria-hidden": "true" }, bar));
   });
   return card("Timeline", el("ol", null, { class: "timeline" }, ...rows));
 }
@@ -112,7 +113,7 @@ function jobCards(job, showLog, release) {
   const cause = job.root_cause, told = job.failure && job.failure.message;  // a cause says it better, in a card of its own
   const reason = !cause && job.reason && job.reason !== told && el("p", job.reason), hint = !cause && job.hint && el("p", job.hint, { class: "quiet" });
   const [before, after] = [[(reason || hint) && card(null, reason, hint), whyCard(job), heldCard(job, release), warningsCard(job.warnings), progressCard(job)],
-    [timelineCard(job.timeline), retriesCard(job), rolesCard(job), tasksCard(job, showLog), factsCard(job)]];
+    [timelineCard(job.timeline, job.held), retriesCard(job), rolesCard(job), tasksCard(job, showLog), factsCard(job)]];
   return [before.filter(Boolean), after.filter(Boolean)];
 }
 
@@ -138,7 +139,7 @@ function usageCard(usage, over) {
     }
     if (found.gpus_unknown) rows.push([`${role} GPU`, `${found.gpu_percent ? "in part " : ""}not known: ${found.gpus_unknown}`, "", "", ""]);
   }
-  if (!rows.length) return over && usage.unknown ? card("Used", el("p", `What its tasks used is not known: ${usage.unknown}.`, { class: "quiet" })) : null;
+  if (!rows.length) return usage.unknown ? card("Used", el("p", `What its tasks ${over ? "used" : "use"} is not known: ${usage.unknown}.`, { class: "quiet" })) : null;
   const advice = usage.advice.map((one) => el("p", `${one.sentence}: `, {}, one.option && el("code", one.option)));
   return card("Used, of what was asked", table(["", "most", "mean", "now", "most in"], rows), ...advice);
 }

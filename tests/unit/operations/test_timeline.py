@@ -23,6 +23,13 @@ LOST = {
 LAST = {"launched_at": 110, "arrived_at": 112, "at": 113}
 SAVES = {"at": 150, "text": "stopped, with time to save"}
 ENDED = {"state": "succeeded", "outcome": {"status": 0, "duration_s": 159}, "ended_at": 210}
+HOLD = {"start": START, "state": "failed", "outcome": {"status": 1, "duration_s": 159}}
+STAYS = {"at": 202, "text": "the container of worker-1 stays for 1800 s"}
+LEFT = {"at": 300, "text": "the container of worker-1 is no longer held: released"}
+HELD = [
+    *("waited 0-5", "containers 5-30", "files 30-40", "prepared 40-41", "trained 41-200"),
+    "stored 200-202",
+]
 
 # seconds: the application's end, the ApplicationMaster's start, the report → the parts
 RUNS: dict[str, tuple[int | None, int | None, dict[str, Any] | None, list[str]]] = {
@@ -60,6 +67,25 @@ RUNS: dict[str, tuple[int | None, int | None, dict[str, Any] | None, list[str]]]
             *("waited 0-5", "containers 5-30", "files 30-40", "prepared 40-41", "trained 41-150"),
             *("saved 150-200", "stored 200-210", "ended 210-230", "logs 230-"),
         ],
+    ),
+    "held": (None, 5, {**HOLD, "events": [STAYS]}, [*HELD, "held 202-"]),
+    "held, and the deciding task had no command": (
+        None,
+        5,
+        {**HOLD, "outcome": None, "events": [STAYS]},
+        [*HELD[:-2], "trained 41-202", "held 202-"],
+    ),
+    "was held": (
+        330,
+        5,
+        {**HOLD, "ended_at": 303, "events": [STAYS, LEFT]},
+        [*HELD, "held 202-300", "ended 303-330", "logs 330-"],
+    ),
+    "held until it was killed": (
+        330,
+        5,
+        {**HOLD, "events": [STAYS]},
+        [*HELD, "held 202-330", "logs 330-"],
     ),
     "killed, and nobody told an outcome": (
         90,
