@@ -31,9 +31,11 @@ def usage(
         ),
     ] = None,
     by: Annotated[
-        str,
-        typer.Option("--by", metavar="user|queue|job", help="What has a row, with --since."),
-    ] = "user",
+        str | None,
+        typer.Option(
+            "--by", metavar="user|queue|job", help="What has a row, with --since; default user."
+        ),
+    ] = None,
 ) -> None:
     """Show what a job's roles use of what they asked for, what it is charged, and what to ask for
     next time.
@@ -48,8 +50,12 @@ def usage(
     if (job is None) == (since is None):
         raise UsageError("give a job, or --since DURATION for the account of all jobs")
     if job is None:
-        _print_account(context, seconds(since, "--since"), by)
+        if tasks:
+            raise UsageError("--tasks is for a job; the account of all jobs has no tasks")
+        _print_account(context, seconds(since, "--since"), by or BY[0])
         return
+    if by is not None:
+        raise UsageError("--by is for the account of all jobs, with --since DURATION")
     from submit_tf_job.jsonview import usage_object
     from submit_tf_job.operations.usage import usage_of
     from submit_tf_job.report.usage_text import usage_lines

@@ -98,7 +98,7 @@ class GpuWatch:
         why = self.why or (self._late_words(now, over) if late else "")
         untold = sum("percent" not in gpu for gpu in gpus)
         if untold and not why:
-            of = f" of {untold} of {len(gpus)} GPUs" if len(gpus) > 1 else ""
+            of = f" of {untold} of {len(gpus)} GPUs" if untold < len(gpus) else ""
             why = f"{self.tool} does not tell the utilization{of}, as for parts of a GPU (MIG)"
         return gpus, why
 

@@ -5,6 +5,7 @@ m, s (and ms if they are not whole seconds).
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from submit_tf_job.host.quoting import clip
 
@@ -124,3 +125,26 @@ def duration_text(seconds: float | None) -> str:
     if whole < 86400:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def local_time(at_s: float, now_s: float | None = None, *, seconds: bool = False) -> str:
+    """Format a moment in this machine's local time, such as `2026-05-04 11:30`; "?" if it is
+    outside of the calendar.
+
+    In the hour that occurs twice, because summer time ends, the zone is added: `01:30 EST`.
+
+    Args:
+        at_s: The moment, in seconds since 1970.
+        now_s: If the moment is on the same day as this one, the day is left out.
+        seconds: Include the seconds.
+    """
+    try:
+        moment = datetime.fromtimestamp(at_s).astimezone()
+        naive = moment.replace(tzinfo=None)
+        offsets = {naive.replace(fold=fold).astimezone().utcoffset() for fold in (0, 1)}
+        now = None if now_s is None else datetime.fromtimestamp(now_s).astimezone()
+    except (ValueError, OSError, OverflowError):
+        return "?"
+    day = "" if now and moment.date() == now.date() else f"{moment:%Y-%m-%d} "
+    zone = f" {moment:%Z}" if len(offsets) > 1 else ""
+    return f"{day}{moment:%H:%M:%S}{zone}" if seconds else f"{day}{moment:%H:%M}{zone}"

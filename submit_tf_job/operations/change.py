@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from submit_tf_job import waiting
@@ -22,6 +21,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
     UsageError,
 )
+from submit_tf_job.host.units import local_time
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster, JobRef, caps_of
 from submit_tf_job.operations.description import tasks_of
@@ -407,11 +407,7 @@ def _until_words(seconds: float, now: float) -> str:
     """Format the end of a time limit: the local time, and the remaining time."""
     from submit_tf_job.diagnose.amounts import seconds as words
 
-    end = datetime.fromtimestamp(now + seconds).astimezone()
-    day = f"{end:%Y-%m-%d} "
-    if end.date() == datetime.fromtimestamp(now).astimezone().date():
-        day = ""
-    return f"until {day}{end:%H:%M} ({words(seconds)} from now)"
+    return f"until {local_time(now + seconds, now)} ({words(seconds)} from now)"
 
 
 def _check_cap(cluster: Cluster, name: str, asked: int) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,17 +20,28 @@ from submit_tf_job.operations.runs import APPLICATION_ID, find
 from submit_tf_job.operations.series import usage_of_status
 from submit_tf_job.usage_report import Series, UsageReport
 
+_LOG = logging.getLogger(__name__)
 LAST_RUNS = 10  # of a job that is compared alone
 _MOST_JOBS = 100  # of a pattern
+_WHICH = "submit_tf_job history lists the runs that have one"
 _PATTERN = re.compile(r"[*?\[]")
 _WORDS = re.compile(r"[a-z]+")
+_PARTS_OF_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # `valLoss`
 _LESS_IS_BETTER = re.compile(
-    "loss|losses|errors?|err|mae|mse|msle|rmse|mape|entropy|crossentropy|perplexity|ppl|wer|cer"
-    "|nll|divergence|distance|regret|latency|time"
+    "loss|losses|logloss|errors?|err|mae|mse|msle|rmse|rmsle|mape|smape|hinge|huber|brier"
+    "|entropy|crossentropy|perplexity|ppl|wer|cer|eer|fid|nll|kl|kld|divergence|distance|regret"
+    "|latency|time|duration|hours?|minutes?|seconds?|secs?|ms|millis|milliseconds|us"
 )
 _MORE_IS_BETTER = re.compile(
-    "accuracy|acc|auc|precision|recall|f|map|iou|miou|dice|bleu|rouge|r|score|rewards?|returns?"
-    "|throughput|similarity|second|sec"
+    "accuracy|acc|auc|auroc|auprc|roc|precision|recall|f|map|ap|iou|miou|dice|jaccard|bleu|rouge"
+    "|meteor|ndcg|mrr|psnr|ssim|mcc|kappa|correlation|spearman|pearson|hits?|r|score|success"
+    "|rewards?|returns?|throughput|similarity"
+)
+# `examples_per_sec`, `images/s`, `ms/step`
+_RATE = re.compile(
+    r"(?P<what>.+?)(_per_|/)((?P<time>(h|hour|min|minute|s|secs?|seconds?|ms))"
+    r"|(iter|iteration|step|batch|epoch|sample|example|image|token|episode)s?)",
+    re.IGNORECASE,
 )
 
 
@@ -107,7 +119,7 @@ def compare_runs(cluster: Cluster, names: Sequence[str], *, sort: str | None = N
         SettingsError: There is no staging directory, and so no record.
         SubmitTFJobError: Records cannot be read.
     """
-    if not names:
+    if not names or not all(names):
         raise UsageError("no run is named", hint="name runs, a job, or a pattern such as 'hpo-*'")
     records = {record["run"]: record for record in _chosen_records(cluster, names)}
     ended = [recorded_run(cluster, record) for record in records.values()]
@@ -132,19 +144,19 @@ def compare_runs(cluster: Cluster, names: Sequence[str], *, sort: str | None = N
 def _chosen_records(cluster: Cluster, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     for name in names:
         if _PATTERN.search(name):
-            found = run_records.newest_runs(cluster, name, _MOST_JOBS)
+            found = run_records.newest_runs(cluster, name)
             if not found:
-                raise NoSuchJob(f"No run of a job like {name} has a record.")
-            yield from found
+                raise NoSuchJob(f"No run of a job like {name} has a record.", hint=_WHICH)
+            if len(found) > _MOST_JOBS:
+                words = "of %d jobs like %s, the %d that were submitted last are compared"
+                _LOG.warning(words, len(found), name, _MOST_JOBS)
+            yield from found[:_MOST_JOBS]
             continue
         run = find(cluster, name).run if re.fullmatch(APPLICATION_ID, name) else name
         found = run_records.recorded_runs(cluster, run, LAST_RUNS if len(names) == 1 else 1)
         if not found:
             ref = find(cluster, name)
-            raise NoSuchJob(
-                f"The run {ref.run} has no record.",
-                hint="submit_tf_job history lists the runs that have one",
-            )
+            raise NoSuchJob(f"The run {ref.run} has no record.", hint=_WHICH)
         yield from found
 
 
@@ -184,10 +196,18 @@ def _peaks_of_roles(usage: UsageReport | None) -> Iterator[tuple[str, int]]:
 
 def better_end(metric: str) -> str:
     """Return which value of a metric is better, judged by the metric's name: "least", "most", or ""
-    if the name does not tell. Examples of names: `val_loss`, `sparse_categorical_accuracy`,
-    `examples_per_sec`.
+    if the name does not tell. Examples of names: `val_loss`, `valLoss`,
+    `sparse_categorical_accuracy`, `examples_per_sec`, `ms/step`.
     """
-    for word in reversed(_WORDS.findall(metric.lower())):
+    rate = _RATE.fullmatch(metric)
+    what = rate["what"] if rate else metric
+    known = _better_end_of_words(_WORDS.findall(what.lower()))
+    known = known or _better_end_of_words(part.lower() for part in _PARTS_OF_WORDS.findall(what))
+    return "most" if not known and rate and rate["time"] else known
+
+
+def _better_end_of_words(words: Iterable[str]) -> str:
+    for word in reversed(list(words)):
         if _LESS_IS_BETTER.fullmatch(word):
             return "least"
         if _MORE_IS_BETTER.fullmatch(word):

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from submit_tf_job.diagnose.amounts import clause
-from submit_tf_job.host.units import duration_text
+from submit_tf_job.host.units import duration_text, local_time
 from submit_tf_job.operations.timeline import TimelinePart, timeline_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class Limit:
             at_ms = int(moment.timestamp() * 1000)
         except ValueError:
             at_ms = now_ms + (self.remaining_s or 0) * 1000
-        return f"{self.name}  ends in {duration_text(self.remaining_s)}, at {clock_time(at_ms)}"
+        end = local_time(at_ms / 1000, seconds=True)
+        return f"{self.name}  ends in {duration_text(self.remaining_s)}, at {end}"
 
 
 @dataclass(frozen=True)
@@ -142,14 +143,6 @@ class Details:
 def details_of(seen: JobStatus) -> Details:
     """Return the details of a job that `describe` shows."""
     return Details(tasks_of(seen), start_of(seen), limits_of(seen), timeline_of(seen))
-
-
-def clock_time(at_ms: int) -> str:
-    """Format a moment in local time."""
-    try:
-        return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OSError, OverflowError):
-        return "?"
 
 
 def tasks_of(seen: JobStatus) -> tuple[TaskDetail, ...]:

@@ -306,12 +306,11 @@ def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[st
     )
 
 
-def newest_runs(cluster: Cluster, pattern: str, limit: int) -> list[dict[str, Any]]:
+def newest_runs(cluster: Cluster, pattern: str) -> list[dict[str, Any]]:
     """Return the record of the newest run of each job whose name matches, the newest first.
 
     Args:
         pattern: A pattern of jobs' names with `*`, `?` and `[a-c]`.
-        limit: The largest number of records.
 
     Raises:
         SettingsError: There is no staging directory, and so no history.
@@ -329,7 +328,7 @@ def newest_runs(cluster: Cluster, pattern: str, limit: int) -> list[dict[str, An
                 lambda one: _is_shown(cluster, one) and fnmatchcase(one["name"], pattern),
             ):
                 newest.setdefault(record["name"], record)
-    return sorted(newest.values(), key=lambda one: -int(one["submission"]["at"]))[:limit]
+    return sorted(newest.values(), key=lambda one: -int(one["submission"]["at"]))
 
 
 def _is_shown(cluster: Cluster, record: Mapping[str, Any]) -> bool:

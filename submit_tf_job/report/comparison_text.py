@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from submit_tf_job.diagnose.amounts import memory_used
 from submit_tf_job.host.units import duration_text
 from submit_tf_job.json_values import instant
-from submit_tf_job.report.table import columns, number
+from submit_tf_job.report.table import columns, cut, number, value_text, width_of
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.comparison import ComparedRun, Comparison
@@ -65,8 +65,8 @@ def _metric_text(run: ComparedRun, name: str) -> str:
     metric = run.metrics.get(name)
     if metric is None or metric.last is None:
         return "-"
-    last = f"{metric.last:.4g}"
-    best = last if metric.best is None else f"{metric.best:.4g}"
+    last = value_text(metric.last)
+    best = last if metric.best is None else value_text(metric.best)
     return last if best == last else f"{last} ({best})"
 
 
@@ -80,18 +80,17 @@ def _peak_text(run: ComparedRun) -> str:
 def _cut_cells(column: _Column, width: int | None) -> _Column:
     if width is None:
         return column
-    cut = column[0] != "RUN"
-    return [f"{text[: _WIDEST - 1]}…" if cut and len(text) > _WIDEST else text for text in column]
+    return column if column[0] == "RUN" else [cut(text, _WIDEST) for text in column]
 
 
 def _groups_of_columns(
     runs: _Column, others: Sequence[_Column], width: int | None
 ) -> Iterator[Sequence[_Column]]:
     """Yield groups of columns that fit on a line beside the names of the runs."""
-    used = least = max(map(len, runs))
+    used = least = max(map(width_of, runs))
     group: list[_Column] = []
     for column in others:
-        size_of = _GAP + max(map(len, column))
+        size_of = _GAP + max(map(width_of, column))
         if width is not None and group and used + size_of > width:
             yield group
             group, used = [], least

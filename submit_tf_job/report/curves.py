@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from submit_tf_job.diagnose.amounts import memory_used
+from submit_tf_job.report.table import cut, value_text, width_of
 
 if TYPE_CHECKING:
     from submit_tf_job.usage_report import Series, UsageReport
@@ -45,11 +46,9 @@ def sparkline(
 
 def amount_words(value: float, unit: str) -> str:
     """Return a value with its unit: `2.8 GiB`, `3.5 cores`, `0.0213`."""
-    if not math.isfinite(value):
-        return {math.inf: "infinite", -math.inf: "-infinite"}.get(value, "NaN")
-    if unit == "bytes":
+    if unit == "bytes" and math.isfinite(value):
         return memory_used(value)
-    return f"{value:.0f} %" if unit == "percent" else f"{value:.4g} {unit}".rstrip()
+    return f"{value:.0f} %" if unit == "percent" else f"{value_text(value)} {unit}".rstrip()
 
 
 def curve_lines(usage: UsageReport, width: int, *, plain: bool = False) -> Iterator[str]:
@@ -59,14 +58,14 @@ def curve_lines(usage: UsageReport, width: int, *, plain: bool = False) -> Itera
         found = (usage.use_of(role, name) for name in ("cpu", "memory", "gpu"))
         rows += [series for series in found if series is not None]
     rows = [series for series in rows if series.points]
-    names = [_curve_name(series)[: max(8, width // 3)] for series in rows]
-    column = max(map(len, names), default=0)
+    names = [cut(_curve_name(series), max(8, width // 3)) for series in rows]
+    column = max(map(width_of, names), default=0)
     for name, series in zip(names, rows, strict=True):
         told = _last_words(series)
         room = width - column - len(told) - 6
         floor = None if series.is_metric else 0.0  # what hardly changes is no mountain
         drawn = sparkline(series.values(), room, plain=plain, floor=floor)
-        yield f"  {name:<{column}}  {drawn}  {told}"
+        yield f"  {name}{' ' * (column - width_of(name))}  {drawn}  {told}"
 
 
 def _curve_name(series: Series) -> str:
@@ -114,13 +113,14 @@ def curve_svg(series: Series) -> str:
         for one in (*parts, part)
         if one
     )
+    begin, end = (value_text(step) for step in (left, left + span))
     title = html.escape(f"{_curve_name(series)}  {_last_words(series)}")
     what = html.escape(series.step_unit or ("step" if series.points[0].step is not None else "s"))
     text = 'font-family="sans-serif" font-size="12" fill="currentColor"'
     return (
         f'<svg role="img" aria-label="{title}" width="{_SVG_WIDTH}" height="{_SVG_HEIGHT}" '
         f'viewBox="0 0 {_SVG_WIDTH} {_SVG_HEIGHT}"><text x="{_SVG_MARGIN}" y="14" {text}>{title}'
-        f'</text>{lines}<text x="{_SVG_MARGIN}" y="{_SVG_HEIGHT - 6}" {text}>{what} {left:g}</text>'
+        f'</text>{lines}<text x="{_SVG_MARGIN}" y="{_SVG_HEIGHT - 6}" {text}>{what} {begin}</text>'
         f'<text x="{_SVG_WIDTH - _SVG_MARGIN}" y="{_SVG_HEIGHT - 6}" text-anchor="end" {text}>'
-        f"{what} {left + span:g}</text></svg>"
+        f"{what} {end}</text></svg>"
     )

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import listed
-from submit_tf_job.host.units import duration_text
+from submit_tf_job.host.units import duration_text, local_time
 from submit_tf_job.json_values import document, instant, plain
-from submit_tf_job.operations.description import clock_time, details_of, events_of
+from submit_tf_job.operations.description import details_of, events_of
 from submit_tf_job.report.job_text import job_lines
 from submit_tf_job.report.table import columns, number
 
@@ -98,7 +98,9 @@ def events_lines(events: Sequence[Event]) -> Iterator[str]:
     """Return one line for each event, in this machine's time."""
     if not events:
         yield "nothing is known to have happened"
-    yield from (f"{clock_time(event.at_ms)}  {event.source:<4}  {event.text}" for event in events)
+    for event in events:
+        at = local_time(event.at_ms / 1000, seconds=True)
+        yield f"{at}  {event.source:<4}  {event.text}"
 
 
 def stacks_object(found: JobStacks) -> dict[str, Any]:

@@ -4,19 +4,17 @@ has failed.
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause, seconds
-from submit_tf_job.host.units import duration_text
+from submit_tf_job.host.units import duration_text, local_time
 from submit_tf_job.json_values import instant
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations.task_links import Link, links_of
-from submit_tf_job.report.table import number
+from submit_tf_job.report.table import number, value_text
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause, Consequence
@@ -189,22 +187,11 @@ def awaited_words(report: JobReport) -> str:
     if awaited is None or not awaited.tasks:
         return ""
     tasks = _first_names(awaited.tasks, awaited.count)
-    return f"waiting for {tasks} until {_local_time(awaited.until)}"
-
-
-def _local_time(at: float) -> str:
-    """Format a moment in local time; the day is included unless it is today."""
-    moment = datetime.fromtimestamp(at).astimezone()
-    today = moment.date() == datetime.now().astimezone().date()
-    return moment.strftime("%H:%M" if today else "%Y-%m-%d %H:%M")
+    return f"waiting for {tasks} until {local_time(awaited.until, time.time())}"
 
 
 def _number_text(value: Any) -> str:
-    if isinstance(value, float):
-        if math.isnan(value):
-            return "NaN"
-        return f"{value:.4g}"
-    return number(value)
+    return value_text(value) if isinstance(value, float) else number(value)
 
 
 def job_lines(
@@ -246,7 +233,7 @@ def job_lines(
 
 
 def _held_lines(job: str, held: HeldContainer) -> Iterator[str]:
-    until = _local_time(held.until)
+    until = local_time(held.until, time.time())
     yield (
         f"  {'held':<12} the container of {held.task} on {held.host} until {until}: "
         f"{held.directory or held.container}"

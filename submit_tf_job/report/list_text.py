@@ -9,7 +9,7 @@ from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.host.units import duration_text
 from submit_tf_job.json_values import instant
 from submit_tf_job.observation import JobState
-from submit_tf_job.report.table import columns, number
+from submit_tf_job.report.table import columns, number, value_text
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.history import RecordedRun
@@ -88,7 +88,7 @@ def history_lines(runs: Sequence[RecordedRun], *, width: int | None = None) -> I
 def metrics_text(metrics: Mapping[str, float]) -> Iterator[str]:
     """Yield each metric with its value, in a form for people."""
     for name, value in metrics.items():
-        yield f"{name} {value:.4g}"
+        yield f"{name} {value_text(value)}"
 
 
 def listed_job_line(job: ListedJob) -> str:

@@ -26,7 +26,7 @@ from submit_tf_job.report.job_text import (
     root_cause_lines,
     standstill_words,
 )
-from submit_tf_job.report.table import columns
+from submit_tf_job.report.table import columns, cut
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -116,7 +116,7 @@ class JobView:
         room = max(3, height - len(lines) - len(tail) - 3)  # tasks without problems are left out
         lines += _task_lines(tasks_of(status), now_ms, width, room, self._lines)
         for line in (*lines, *tail):
-            yield line if len(line) <= width else f"{line[: width - 1]}…"
+            yield cut(line, width)
 
 
 def _head_lines(status: JobStatus, now_ms: int, plain: bool) -> Iterator[str]:

@@ -4,10 +4,12 @@ others, with control characters escaped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 _GAP = "  "
 _LEAST = 6
+_WHOLE = 1e9  # from here on a number has an exponent
 
 
 def columns(
@@ -30,7 +32,7 @@ def columns(
     """
     if not rows:
         return
-    widths = {at: max(len(row[at]) for row in rows) for at in range(len(rows[0]))}
+    widths = {at: max(width_of(row[at]) for row in rows) for at in range(len(rows[0]))}
     for at in reversed(optional):
         if _too_long(widths, indent, width):
             del widths[at]
@@ -49,11 +51,38 @@ def _too_long(widths: Mapping[int, int], indent: str, width: int | None) -> bool
 
 
 def _cut_text(text: str, size: int, keep_end: bool) -> str:
-    if len(text) <= size:
-        return text.ljust(size)
+    if width_of(text) <= size:
+        return text + " " * (size - width_of(text))
     if keep_end:
-        return "…" + text[len(text) - size + 1 :]
-    return text[: size - 1] + "…"
+        return cut(text[::-1], size)[::-1]
+    return cut(text, size)
+
+
+def cut(text: str, size: int) -> str:
+    """Return a text that takes exactly `size` columns of a terminal, with an ellipsis at its end if
+    it is longer; a text that is not longer is returned as it is.
+    """
+    if width_of(text) <= size:
+        return text
+    if text.isascii():
+        return text[: size - 1] + "…"
+    kept = text
+    while width_of(kept) > size - 1:
+        kept = kept[:-1]
+    return f"{kept}…" + " " * (size - 1 - width_of(kept))
+
+
+def width_of(text: str) -> int:
+    """Return how many columns of a terminal a text takes: a Chinese, Japanese or Korean character
+    takes two, an accent that is a character of its own takes none.
+    """
+    if text.isascii():
+        return len(text)
+    import unicodedata  # of no use for most texts
+
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    none = sum(unicodedata.category(character) in ("Mn", "Me", "Cf") for character in text)
+    return len(text) + wide - none
 
 
 def number(value: object, text: str = "{}") -> str:
@@ -61,6 +90,13 @@ def number(value: object, text: str = "{}") -> str:
     if value is None:
         return "-"
     return text.format(value)
+
+
+def value_text(value: float) -> str:
+    """Format the value of a metric: four digits, and as many more as a whole number has."""
+    if not math.isfinite(value):
+        return {math.inf: "infinite", -math.inf: "-infinite"}.get(value, "NaN")
+    return f"{value:.0f}" if 1000 <= abs(value) < _WHOLE else f"{value:.4g}"
 
 
 def clean(text: str, *, keep_lines: bool = False) -> str:

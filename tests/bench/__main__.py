@@ -30,6 +30,7 @@ from tests.bench.secure import measure_secure
 from tests.bench.size import measure_size
 from tests.bench.staging import measure_staging
 from tests.bench.startup import measure_startup, startup_rows
+from tests.bench.use import measure_use
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/internals/performance.md"
@@ -79,6 +80,7 @@ def _parts() -> Iterator[tuple[str, Callable[[], list[Row]]]]:
     yield "many jobs", measure_fleet_rows
     yield "the bootstrap", lambda: measure_bootstrap(STARTUP_ROUNDS)
     yield "simulated other tasks", measure_other_tasks
+    yield "the use of a hundred real tasks", measure_use
 
 
 def _cluster_parts(rounds: int) -> Iterator[tuple[str, Callable[[], list[Row]]]]:

@@ -14,6 +14,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ from tests.world.served import Served
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 PHONE = (390, 844)
+ZONE = "America/New_York"
 
 
 @pytest.fixture
@@ -195,13 +197,17 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     page.run("document.querySelector('td button').click()")  # the log of one task
     assert Select(page.find("#job select")).first_selected_option.text == "worker-0"
     page.sees("the last line")
-    held = {"task": "worker-0", "host": HOSTILE, "container": job.container, "until": 4e9}
+    # 1:30 for the second time, because summer time has ended
+    cast(Any, browser).execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ZONE})
+    until_s = datetime(2026, 11, 1, 6, 30, tzinfo=timezone.utc).timestamp()
+    held = {"task": "worker-0", "host": HOSTILE, "container": job.container, "until": until_s}
     job.fake.node.containers[job.container] = "RUNNING"
     stays = {"at": job.app.started_ms / 1000 + 9, "text": "the container of worker-0 stays for 9 s"}
     told = {"container": job.container, "held": {**held, "directory": "/yarn/d7"}}
     job.fails(ends=False, **told, events=[stays])
     page.sees("FAILED", "Why it failed", "the program failed", HOSTILE, "stays until", "/yarn/d7")
     page.sees("the container of worker-0 is held until ", "What its tasks used is not known: ")
+    page.sees("1:30:00", "EST")
     page.fits()
     page.find("#job .card.why button").click()
     until(lambda: job.fake.yarn.signals, "the deciding task is told to end")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -159,3 +160,59 @@ def test_a_timeline_is_told_by_the_clock_of_yarn(kept: World, off_s: float, over
     events = [one["text"] for one in kept("events", "mnist", "-o", "json").json["events"]]
     assert "submitted" in events[0]
     assert events[-1].endswith("SUCCEEDED" if over else "an event")
+
+
+@pytest.fixture
+def local_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A function that sets this machine's time zone."""
+
+    def set_zone(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield set_zone
+    monkeypatch.undo()
+    time.tzset()
+
+
+# zone, when its summer time ends or begins, and how the moments half an hour (Lord Howe: a
+# quarter) before and after it are shown
+CHANGES = [
+    ("America/New_York", "2026-11-01T06:00", 1800, "01:30 EDT", "01:30 EST"),
+    ("Europe/Berlin", "2026-10-25T01:00", 1800, "02:30 CEST", "02:30 CET"),
+    ("Australia/Lord_Howe", "2026-04-04T15:00", 900, "01:45 +11", "01:45 +1030"),
+    ("America/New_York", "2026-03-08T07:00", 1800, "01:30", "03:30"),
+    ("Australia/Lord_Howe", "2026-10-03T15:30", 900, "01:45", "02:45"),
+    ("UTC", "2026-11-01T06:00", 1800, "05:30", "06:30"),
+]
+
+
+@pytest.mark.parametrize(("zone", "change", "off_s", "before", "after"), CHANGES)
+def test_times_around_the_end_and_the_beginning_of_summer_time(
+    kept: World, local_zone: Any, zone: str, change: str, off_s: int, before: str, after: str
+) -> None:
+    local_zone(zone)
+    at_s = datetime.fromisoformat(f"{change}+00:00").timestamp()
+    clock = kept.cluster.clock
+    clock.jumped_s += at_s - 3600 - clock.epoch_ms() / 1000
+    chief = kept.running(lifetime="20m")["chief-0"]
+    begun_s = clock.epoch_ms() / 1000
+    for moment, words in ((at_s - off_s, before), (at_s + off_s, after)):
+        seconds = round(moment + 30 - clock.epoch_ms() / 1000)
+        done = kept("extend", "mnist", f"{seconds}s")
+        assert f"{words} (" in done.out + done.err, (words, done)
+        lines = kept("describe", "mnist").out
+        assert re.search(rf"at [-\d]+ {words[:5]}:\d\d{re.escape(words[5:])}\n", lines), lines
+    ending = datetime.fromisoformat(f"{change}+00:00").timestamp() + off_s
+    clock.sleep(ending - clock.epoch_ms() / 1000 - 60)
+    ran_s = clock.epoch_ms() / 1000 - begun_s
+    [row] = kept("list", "-o", "json").json["jobs"]
+    assert row["elapsed_s"] == pytest.approx(ran_s, abs=30)
+    assert [job["name"] for job in kept("list", "--since", "3h", "-o", "json").json["jobs"]]
+    assert not kept("list", "--since", "30m", "-o", "json").json["jobs"]
+    assert kept.reports(chief, "succeeded", outcome={"status": 0}) is None
+    kept.ends()
+    assert kept("wait", "mnist").status == 0
+    [run] = kept("history", "mnist", "-o", "json").json["runs"]
+    assert run["duration_s"] == pytest.approx(ran_s, abs=60)
+    assert run["end"]["finished_at"] - run["submission"]["at"] == pytest.approx(ran_s, abs=60)

@@ -218,12 +218,51 @@ def test_compare_chooses_runs(kept: World, words: list[str], runs: list[str]) ->
         (["nothing"], 5, "There is no job nothing."),
         (["zz-*"], 5, "No run of a job like zz-* has a record."),
         ([], 2, "Missing argument"),
+        ([""], 2, "no run is named"),
     ],
 )
 def test_compare_refuses(hpo: World, words: list[str], status: int, message: str) -> None:
     done = hpo("compare", *words)
     assert (done.status, done.out) == (status, "")
     assert message in done.err
+
+
+def test_compare_says_how_many_jobs_a_pattern_means(
+    kept: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(102):
+        write_record(kept.home / "staging", f"m{number}-4aaaaaaa", user=ME, at_s=number)
+    found = kept("compare", "m*", "-o", "json").json
+    assert [run["name"] for run in found["runs"][:2]] == ["m101", "m100"]
+    assert len(found["runs"]) == 100
+    assert "of 102 jobs like m*, the 100 that were submitted last are compared" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("metric", "first"),
+    [
+        ("valLoss", "1"),
+        ("mAP@0.5", "3"),
+        ("train/loss", "1"),
+        ("ms/step", "1"),
+        ("step_time_sec", "1"),
+        ("seconds_per_batch", "1"),
+        ("images/sec", "3"),
+        ("it/s", "3"),
+        ("loss_per_token", "1"),
+        ("准确率", "3"),
+    ],
+)
+def test_compare_sorts_by_metrics_as_programs_name_them(
+    kept: World, metric: str, first: str
+) -> None:
+    for value in (2.0, 1.0, 3.0):
+        run = f"m{value:.0f}-4aaaaaaa"
+        told = report_of(run, progress={"step": 3, "metrics": {metric: value}})
+        write_record(kept.home / "staging", run, user=ME, report=told)
+    write_record(kept.home / "staging", "m-4aaaaaaa", user=ME)  # it has told none
+    found = kept("compare", "m*", "--sort", metric, "-o", "json").json
+    assert [run["name"] for run in found["runs"]][::3] == [f"m{first}", "m"]
 
 
 def test_compare_shows_a_run_that_lives(kept: World) -> None:

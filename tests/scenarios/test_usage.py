@@ -166,6 +166,20 @@ def test_usage_advises_about_idle_gpus(world: World, used: int, said: str) -> No
     assert ("advice" in done.out, "not known: nvidia-smi hangs" in done.out) == (False, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["mnist", "--by", "user"], "--by is for the account of all jobs"),
+        (["--since", "7d", "--tasks"], "--tasks is for a job"),
+    ],
+)
+def test_usage_refuses_options_of_the_other_form(
+    world: World, words: list[str], message: str
+) -> None:
+    done = world("usage", *words)
+    assert (done.status, done.out, message in done.err) == (2, "", True)
+
+
 def test_usage_of_gpus_that_is_known_in_part(world: World) -> None:
     chief = runs(world)
     used = copy.deepcopy(USAGE)

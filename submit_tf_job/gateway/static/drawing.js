@@ -13,7 +13,15 @@ export function el(tag, text, options = {}, ...children) {
 export const numeric = (value) => typeof value === "number";
 export const card = (title, ...children) => el("section", null, { class: "card" }, title && el("h2", title), ...children);
 export const state = (word) => el("span", word, { class: `state ${/^[A-Z]+$/.test(word) ? word : ""}` });
-export const local = (instant) => (instant ? new Date(instant).toLocaleString() : "");
+const TWICE_MS = [-3600e3, -1800e3, 1800e3, 3600e3];
+
+// In the hour that occurs twice, because summer time ends, the zone is shown, too.
+export function local(instant) {
+  if (!instant) return "";
+  const moment = new Date(instant), words = moment.toLocaleString();
+  if (!TWICE_MS.some((ms) => new Date(moment.getTime() + ms).toLocaleString() === words)) return words;
+  return `${moment.toLocaleDateString()}, ${moment.toLocaleTimeString([], { timeZoneName: "short" })}`;
+}
 
 export function table(heads, rows, caption = null) {
   const made = (cell, tag) => (cell instanceof Node ? el(tag, null, {}, cell) : el(tag, cell ?? "", { class: numeric(cell) ? "number" : null }));
@@ -47,7 +55,8 @@ export function duration(seconds) {
 export const between = (from, to) => (from && to ? duration((Date.parse(to) - Date.parse(from)) / 1000) : "");
 
 export function short(value) {
-  return numeric(value) ? String(Number(value.toPrecision(4))) : String(value ?? "");
+  if (!numeric(value)) return String(value ?? "");
+  return String(Math.abs(value) >= 1000 && Math.abs(value) < 1e9 ? Math.round(value) : Number(value.toPrecision(4)));
 }
 
 // An amount with its unit: bytes as GiB, a share as percent, cores as they are.

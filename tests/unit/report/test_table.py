@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from submit_tf_job.host.units import duration_text
-from submit_tf_job.report.table import columns
+from submit_tf_job.report.table import columns, cut, value_text, width_of
 
 ROWS = [
     ["NAME", "STATE", "MEMORY", "APPLICATION"],
@@ -33,12 +36,36 @@ def test_columns_drop_optional_ones_and_cut_ids_at_the_beginning() -> None:
     assert list(columns(ROWS, 40))[1] == "mnist  RUNNING  1.5Gi   application_170…"
 
 
-texts = st.text("abc…", max_size=40)
+# of one column, of two, and an accent of none
+texts = st.text("abc…损\u0301", max_size=40)
 
 
 @given(st.lists(st.lists(texts, min_size=3, max_size=3), min_size=1), st.integers(30, 120))
 def test_columns_keep_within_the_width(rows: list[list[str]], width: int) -> None:
-    assert all(len(line) <= width for line in columns(rows, width, indent="  ", ids=(1,)))
+    assert all(width_of(line) <= width for line in columns(rows, width, indent="  ", ids=(1,)))
+
+
+def test_columns_align_characters_of_two_columns() -> None:
+    rows = [["METRIC", "LAST"], ["损失", "0.1"], ["e\u0301tude", "2"]]
+    assert list(columns(rows)) == ["METRIC  LAST", "损失    0.1", "e\u0301tude   2"]
+    assert [cut("损失值", size) for size in (3, 4, 5, 6)] == ["损…", "损… ", "损失…", "损失值"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.123456, "0.1235"),
+        (48211.0, "48211"),
+        (1234567.8, "1234568"),
+        (1.7e30, "1.7e+30"),
+        (1e-12, "1e-12"),
+        (3.0, "3"),
+        (math.nan, "NaN"),
+        (-math.inf, "-infinite"),
+    ],
+)
+def test_value_text_has_the_digits_of_a_whole_number(value: float, text: str) -> None:
+    assert value_text(value) == text
 
 
 DURATIONS = {None: "-", -5: "0s", 59.9: "59s", 60: "1m00s", 3599: "59m59s", 3600: "1h00m"}
