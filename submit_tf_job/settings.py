@@ -91,7 +91,8 @@ def _parse_url(value: Any) -> str:
     try:
         parts = urlsplit(text)
         host = _HOST.fullmatch(parts.hostname or "")
-        usable = parts.scheme in ("http", "https") and host and parts.port != 0
+        known = parts.scheme in ("http", "https") and "//" not in parts.path
+        usable = known and host and parts.port != 0
     except ValueError:  # brackets that do not match, a port that is not a number
         usable = False
     if not usable:

@@ -18,7 +18,7 @@ from submit_tf_job.host.hadoopconf import (
     YARN,
     configuration,
     resource_managers,
-    unset_address,
+    why_none,
 )
 from submit_tf_job.host.user_files import (
     read_input,
@@ -334,8 +334,8 @@ def hadoop_layer(directory: str, origin: str) -> Values:
     if urls:
         values["resource_managers"] = (urls, source)
     elif origin == "HADOOP_CONF_DIR":  # says which cluster is meant, so the sandbox is not used
-        why = "names none" if (conf / "yarn-site.xml").is_file() else "is not there"
-        values["resource_managers"] = ((), f"{source} {unset_address(found) or why}")
+        why = why_none(found) if (conf / "yarn-site.xml").is_file() else "is not there"
+        values["resource_managers"] = ((), f"{source} {why}")
     if domain := found.get("hadoop.registry.dns.domain-name"):
         source = found.origins["hadoop.registry.dns.domain-name"]
         values["dns.domain"] = (domain, f"{origin}: {source}")

@@ -73,8 +73,11 @@ def addresses_of(authority: str, conf: Mapping[str, str]) -> list[str]:
 
 def host_and_port(address: str) -> tuple[str, str]:
     """Return host and port of an address; "" for a part that it lacks. An IPv6 address keeps its
-    brackets.
+    brackets. A scheme before the host is left out, with a path (NetUtils.createSocketAddr).
     """
+    _, scheme, rest = address.partition("://")
+    if scheme:
+        address = rest.partition("/")[0]
     if address.endswith("]") or ":" not in address:
         return address, ""
     host, _, port = address.rpartition(":")
@@ -82,7 +85,16 @@ def host_and_port(address: str) -> tuple[str, str]:
 
 
 def _with_port(address: str) -> str:
-    return address if host_and_port(address)[1] else f"{address}:{RPC_PORT}"
+    host, port = host_and_port(address)
+    return f"{host}:{port or RPC_PORT}"
+
+
+def for_native(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return a configuration for hdfs-native, which wants no URI where Hadoop takes one."""
+    return {
+        name: _with_port(value) if value and name.startswith("dfs.namenode.rpc-address.") else value
+        for name, value in conf.items()
+    }
 
 
 def web_addresses(authority: str, conf: Mapping[str, str]) -> tuple[str, list[str]]:

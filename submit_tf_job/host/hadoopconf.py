@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from submit_tf_job.container.hadoop import host_and_port
 from submit_tf_job.container.hadoop_configuration import (
     CORE,
     HDFS,
@@ -113,7 +114,7 @@ def resource_managers(yarn: HadoopConfiguration) -> list[str]:
     for suffix in suffixes:
         host = yarn.get(f"yarn.resourcemanager.hostname{suffix}", "")
         address = yarn.get(key + suffix, "") or host
-        named, _, its_port = address.rpartition(":") if ":" in address else (address, "", "")
+        named, its_port = host_and_port(address)
         if named in _EVERY_ADDRESS and host:
             named = host
         if named and "${" not in address:
@@ -121,12 +122,23 @@ def resource_managers(yarn: HadoopConfiguration) -> list[str]:
     return addresses
 
 
-def unset_address(yarn: HadoopConfiguration) -> str:
-    """Return the key of a ResourceManager's address whose value contains a variable that is not
-    set; "" if there is no such key.
+def why_none(yarn: HadoopConfiguration) -> str:
+    """Return why a configuration has no web address of a ResourceManager: the key whose value
+    contains a variable that is not set, or what it names instead.
     """
     keys = [name for name in yarn if name.startswith("yarn.resourcemanager.")]
     for name in keys:
         if ("hostname" in name or "webapp" in name) and (variable := yarn.unset_variable(name)):
             return f"{name} has {variable}, which is not set here"
-    return ""
+    if router := yarn.get("yarn.router.webapp.address", ""):
+        return (
+            f"names a Router of a federation ({router}), which has no services API; --rm names a "
+            f"ResourceManager below it"
+        )
+    if address := yarn.get("yarn.resourcemanager.address", ""):
+        host = host_and_port(address)[0]
+        return (
+            f"names none by a web address, but yarn.resourcemanager.address {address}; there it "
+            f"may be --rm http://{host}:8088"
+        )
+    return "names none"

@@ -20,7 +20,12 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from submit_tf_job import waiting
-from submit_tf_job.container.hadoop import addresses_of, default_authority, host_and_port
+from submit_tf_job.container.hadoop import (
+    addresses_of,
+    default_authority,
+    for_native,
+    host_and_port,
+)
 from submit_tf_job.container.hadoop_configuration import listed
 from submit_tf_job.errors import (
     BadAnswer,
@@ -151,7 +156,7 @@ class HdfsStorage(Storage):
 
                 with HADOOP_USER_NAME.set_to(self._user):
                     # os.devnull in place of a directory, so that HADOOP_CONF_DIR is not used
-                    self._client = Client(url, conf, os.devnull)
+                    self._client = Client(url, for_native(conf), os.devnull)
             return self._client
 
     def _probe_addresses(self, addresses: Iterable[str]) -> None:

@@ -236,7 +236,7 @@ def _open_hdfs(
     if authority not in listed(conf, "dfs.nameservices"):  # hdfs-native has no default port
         authority = nodes[0]
     _check_reachable(nodes)
-    return Native("hdfs://" + authority, conf), path
+    return Native("hdfs://" + authority, hadoop.for_native(conf)), path
 
 
 def _no_name_node(conf: HadoopConfiguration) -> str:

@@ -23,6 +23,10 @@ CASES = """\
 {ha.rm-ids: " , ", hostname: rm} -> http://rm:8088
 {webapp.address: "${yarn.resourcemanager.hostname}:8088"} -> http://0.0.0.0:8088
 {webapp.address: "${yarn.resourcemanager.hostname}:8088", hostname: "${yarn.h}", yarn.h: rm} -> http://rm:8088
+{webapp.address: "http://web.example.com:80/cluster"} -> http://web.example.com:80
+{HA: 1, webapp.address.rm1: "http://a", webapp.address.rm2: "b:1"} -> http://a:8088 http://b:1
+{webapp.address: "http://web.example.com:80/cluster"} -> http://web.example.com:80
+{HA: 1, webapp.address.rm1: "http://a", webapp.address.rm2: "b:1"} -> http://a:8088 http://b:1
 {webapp.address: "${yarn.a}:1", yarn.a: "${yarn.b}", yarn.b: "${yarn.a}"} ->
 """
 HA = {"ha.enabled": "true", "ha.rm-ids": "rm1, rm2"}
@@ -37,6 +41,24 @@ def test_resource_managers_from_yarn_site(host: Host, row: str) -> None:
         stated |= HA
     values = {name if name.startswith("yarn.") else RM + name: v for name, v in stated.items()}
     assert host.rms(HADOOP_CONF_DIR=host.hadoop("conf", **values)) == addresses.split()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"x": "y"}, "yarn-site.xml names none"),
+        ({f"{RM}address": "rm:8032"}, "there it may be --rm http://rm:8088"),
+        (
+            {f"{RM}address": "router:8050", "yarn.router.webapp.address": "router:8089"},
+            "names a Router of a federation (router:8089), which has no services API",
+        ),
+    ],
+)
+def test_why_yarn_site_names_no_resource_manager(
+    host: Host, values: dict[str, str], words: str
+) -> None:
+    found, origin = host.value("resource_managers", HADOOP_CONF_DIR=host.hadoop("conf", **values))
+    assert (found or [], words in origin) == ([], True), origin
 
 
 def test_yarn_site_as_people_write_it(host: Host) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import requests
 
-from submit_tf_job.container.hadoop import addresses_of
+from submit_tf_job.container.hadoop import addresses_of, for_native
 from submit_tf_job.errors import (
     AuthError,
     BadAnswer,
@@ -101,6 +101,9 @@ def test_hdfs_site_outranks_core_site_and_names_expand(tmp_path: Path) -> None:
 def test_addresses_behind_an_authority() -> None:
     assert addresses_of("ns1", HA) == ["one.example.com:8020", "two.example.com:8020"]
     assert addresses_of("host:9000", HA) == ["host:9000"]
+    by_uri = {"dfs.nameservices": "x", "dfs.namenode.rpc-address.x": "hdfs://one:9000/"}
+    assert addresses_of("x", by_uri) == ["one:9000"]
+    assert for_native(by_uri)["dfs.namenode.rpc-address.x"] == "one:9000"
     assert addresses_of("host", {}) == ["host:8020"]
 
 
