@@ -4,6 +4,7 @@ Experiment, TaskSpec, run_on_yarn`.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -17,8 +18,18 @@ from submit_tf_job.sdk.call_spec import as_label
 from submit_tf_job.sdk.client import Client
 from submit_tf_job.sdk.functions import start_as
 
-__all__ = ["Experiment", "NodeLabel", "RunFailed", "TaskSpec", "run_on_yarn"]
+__all__ = [
+    "Experiment",
+    "NodeLabel",
+    "RunFailed",
+    "TaskSpec",
+    "get_safe_experiment_fn",
+    "ps_strategy_topology",
+    "run_on_yarn",
+    "single_server_topology",
+]
 
+_LARGEST = 48  # GiB and cores of a task, tf-yarn's own default
 _BOARD = "tensorboard"
 _ROLES = ("chief", "worker", "ps", "evaluator", _BOARD)
 
@@ -55,9 +66,44 @@ class TaskSpec:
     tb_extra_args: str | None = None
 
 
+def single_server_topology(
+    memory: int | str = _LARGEST * 2**10, vcores: int = _LARGEST
+) -> dict[str, TaskSpec]:
+    """Return the roles for a training on one machine: a chief and an evaluator, with memory in
+    MiB. Add a `tensorboard` with `tb_model_dir` for a TensorBoard.
+    """
+    return {role: TaskSpec(memory, vcores) for role in ("chief", "evaluator")}
+
+
+def ps_strategy_topology(
+    nb_workers: int = 2,
+    nb_ps: int = 1,
+    memory: int | str = _LARGEST * 2**10,
+    vcores: int = _LARGEST,
+) -> dict[str, TaskSpec]:
+    """Return the roles for a training with parameter servers."""
+    counts = {"chief": 1, "evaluator": 1, "worker": nb_workers, "ps": nb_ps}
+    return {role: TaskSpec(memory, vcores, count) for role, count in counts.items()}
+
+
+def get_safe_experiment_fn(full_fn_name: str, *args: object) -> Callable[[], Any]:
+    """Return a function that imports another one by its name in the task, and calls it.
+
+    Args:
+        full_fn_name: The name with its module, which the tasks must have.
+        args: The arguments of the call.
+    """
+    module, _, name = full_fn_name.rpartition(".")
+
+    def experiment_fn() -> Any:
+        return getattr(importlib.import_module(module), name)(*args)
+
+    return experiment_fn
+
+
 def run_on_yarn(
     experiment_fn: Callable[[], Any],
-    task_specs: Mapping[str, TaskSpec],
+    task_specs: Mapping[str, TaskSpec] | None = None,
     *,
     pyenv_zip_path: str | Mapping[NodeLabel, str] | None = None,
     skein_client: object = None,
@@ -79,13 +125,15 @@ def run_on_yarn(
 
     Args:
         experiment_fn: Called in every task; returns an `Experiment`.
-        task_specs: Resources of the roles chief, worker, ps, evaluator and tensorboard.
+        task_specs: Resources of the roles chief, worker, ps, evaluator and tensorboard; default:
+            `single_server_topology()`.
         pyenv_zip_path: An archive with the tasks' Python packages (`python` of the job spec).
         files: Local files, by the name that each file has in the tasks.
         env: Variables of all tasks.
         queue: The queue.
         file_systems: Other file systems that tasks use; without Kerberos, nothing needs to be done
             for them.
+        nb_retries: How often the training is started again after a failure (`retries`).
         name: The job's name; characters that YARN's services refuse become hyphens.
         job: Further keys of a job spec, such as `{"image": …}`.
         client: The client; default: one with the settings.
@@ -100,11 +148,10 @@ def run_on_yarn(
         skein_client=skein_client,
         acls=acls,
         eval_monitor_log_thresholds=eval_monitor_log_thresholds,
-        nb_retries=nb_retries,
-        custom_task_module=custom_task_module,
         pre_script_hook=pre_script_hook,
         cuda_runtime_hdfs_path=cuda_runtime_hdfs_path,
     )
+    refuse("run_on_yarn", hint=_OF_MODULES, custom_task_module=custom_task_module)
     client = client or Client()
     _check_file_systems(file_systems or (), client)
     if isinstance(pyenv_zip_path, Mapping):
@@ -115,16 +162,25 @@ def run_on_yarn(
             pyenv_zip_path=pyenv_zip_path,
         )
     keys: dict[str, Any] = {"strategy": "estimator", "queue": queue, "env": dict(env or {})}
+    if nb_retries:
+        keys["retries"] = {"max": nb_retries, "on": ["any"]}
     if pyenv_zip_path:
         keys["python"] = pyenv_zip_path
     if files:
         keys["files"] = [{"src": src, "dst": dst} for dst, src in files.items()]
     if name != "RunOnYarn":
         keys["name"] = as_label(name)
+    specs = single_server_topology() if task_specs is None else task_specs
     made = with_roles(
-        job, {role: _role_of_spec(role, spec) for role, spec in task_specs.items()}, **keys
+        job, {role: _role_of_spec(role, spec) for role, spec in specs.items()}, **keys
     )
     start_as(experiment_fn, run_experiment, (experiment_fn,), {}, made, client).result()
+
+
+_OF_MODULES = (
+    "of gloo_allred_task, Horovod: from submit_tf_job.compat.horovod_runner import HorovodRunner; "
+    "without it, run_on_yarn trains with the Estimator's own strategy"
+)
 
 
 def _check_file_systems(addresses: Sequence[str], client: Client) -> None:

@@ -107,6 +107,17 @@ def estimator() -> None:
     tf_yarn.run_on_yarn(main, specs, env={"A": "b"}, job=job, client=recorder(), **own)
 
 
+def estimator_by_default() -> None:
+    found = tf_yarn.get_safe_experiment_fn("os.path.join", "a", "b")
+    assert found() == "a/b"
+    tf_yarn.run_on_yarn(found, nb_retries=2, job={"image": "i"}, client=recorder())
+
+
+def estimator_with_ps() -> None:
+    specs = tf_yarn.ps_strategy_topology(nb_workers=3, nb_ps=2, memory="1 GiB", vcores=1)
+    tf_yarn.run_on_yarn(main, specs, job={"image": "i"}, client=recorder())
+
+
 def of_tensorflow() -> None:
     job = {"image": "i", "roles": {"ps": {"memory": "1Gi"}, "worker": {"memory": "1Gi"}}}
     client = kubeflow.TrainingClient(job_kind="TFJob", job=job, client=recorder())
@@ -127,6 +138,16 @@ def of_tensorflow() -> None:
             estimator,
             {"chief": (1, 2048), "worker": (2, 1024), "tensorboard": (1, 512)},
             {"strategy": "estimator", "queue": "ml", "name": "wine-quality"},
+        ),
+        (
+            estimator_by_default,
+            {"chief": (1, 49152), "evaluator": (1, 49152)},
+            {"strategy": "estimator"},
+        ),
+        (
+            estimator_with_ps,
+            {"chief": (1, 1024), "evaluator": (1, 1024), "worker": (3, 1024), "ps": (2, 1024)},
+            {"strategy": "estimator"},
         ),
         (function, {"worker": (2, 4096)}, {"strategy": "torch", "name": "own"}),
         (of_tensorflow, {"ps": (1, 1024), "worker": (2, 1024)}, {"strategy": "parameter-server"}),
@@ -183,6 +204,13 @@ def test_calls_need_no_job_where_the_settings_have_image_and_memory(
         assert {role.memory_mib for role in roles if role.name != "witness"} == {512}
 
 
+def test_retries_of_tf_yarn_are_those_of_the_training(home: Path) -> None:
+    with pytest.raises(Sent) as sent:
+        estimator_by_default()
+    retries = sent.value.args[0].retries
+    assert (retries.max, retries.on) == (2, ("any",))
+
+
 def test_a_call_on_this_machine_needs_nothing(home: Path) -> None:
     assert horovod_runner.HorovodRunner(np=-2).run(pow, base=2, exp=5) == 32
 
@@ -206,10 +234,13 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: yarn(skein_client=main), "skein_client"),
     (lambda: yarn(acls=main), "acls"),
     (lambda: yarn(eval_monitor_log_thresholds={"x": (1, 2)}), "eval_monitor_log_thresholds"),
-    (lambda: yarn(nb_retries=2), "nb_retries"),
     (lambda: yarn(cuda_runtime_hdfs_path="hdfs:///cuda"), "cuda_runtime_hdfs_path"),
     (lambda: yarn(pyenv_zip_path={tf_yarn.NodeLabel.GPU: "gpu.zip"}), "pyenv_zip_path"),
-    (lambda: yarn(custom_task_module="my.task", pre_script_hook="ls"), "_module and no pre_script"),
+    (lambda: yarn(acls="x", pre_script_hook="ls"), "acls and no pre_script"),
+    (
+        lambda: yarn(custom_task_module="tf_yarn.tensorflow.tasks.gloo_allred_task"),
+        "no custom_task_",
+    ),
     (lambda: yarn("boss"), "boss"),
     (lambda: yarn(spec=SPEC(512, 1, nb_proc_per_worker=2)), "nb_proc_per_worker"),
     (lambda: yarn("tensorboard"), "tb_model_dir"),
