@@ -39,7 +39,7 @@ ROWS: tuple[tuple[str, str, str, bool], ...] = (
     ("tasks-missing", "not every task arrived before the start deadline, and no container of theirs failed", "[missing tasks](#the-job-stays-starting-and-then-fails-missing-tasks)", True),  # noqa: E501
     ("not-finished", "tasks still ran `finish_timeout` after the deciding one was done", "the same number of steps in every worker, or a longer `finish_timeout`", True),  # noqa: E501
     ("stalled", "no task that trains moved for [`stall_timeout`](operate.md#a-training-that-stands-still)", "the stacks: `logs JOB --file job-stacks.json`; a longer `stall_timeout` for a task that is at work without a word", True),  # noqa: E501
-    ("session-waits", "the same, and its log says for whom: TensorFlow 1's session waited for a task that had ended", "`device_filters` in the session's configuration: each worker connects to ps and to itself alone", True),  # noqa: E501
+    ("session-waits", "the same, and its log says for whom: TensorFlow 1's session waited for a task that had ended (`CreateSession still waiting for response from worker`)", "`device_filters` in the session's configuration: each worker connects to ps and to itself alone", True),  # noqa: E501
     ("steps-differ", "the tasks run different steps: a collective operation got other types or shapes from another task", "the same program, model and checkpoint in every worker", True),  # noqa: E501
     ("task-lost", "a task vanished: killed from outside, or with its node", "the log of the node's NodeManager", True),  # noqa: E501
     ("wrong-job", "another job answered at the deciding task's address", "submit it again", True),

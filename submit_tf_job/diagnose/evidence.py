@@ -27,6 +27,7 @@ from submit_tf_job.diagnose.output import OutputLine, of_process, read_lines, wi
 from submit_tf_job.diagnose.outside import by_status, more_memory
 from submit_tf_job.diagnose.patterns import (
     GPU_MEMORY_HINT,
+    GPU_TWICE_HINT,
     LINES,
     PROGRAM,
     hint_of,
@@ -293,7 +294,8 @@ def _is_consequence(block: Block) -> bool:
         re.search(
             r"Connection (?:closed|reset) by peer|Broken ?[Pp]ipe|Collective ops is aborted|Socket closed"  # noqa: E501
             r"|DistNetworkError|^(?:_queue\.|queue\.)?(?:Empty|Full)\b|^EOFError$|UnavailableError"
-            r"|KeyboardInterrupt|Timed out waiting|CancelledError|BrokenBarrierError|HorovodInternalError",  # noqa: E501
+            r"|KeyboardInterrupt|Timed out waiting|CancelledError|BrokenBarrierError"
+            r"|HorovodInternalError|Horovod has been shut down|ncclRemoteError",
             text,
             re.MULTILINE,
         )
@@ -478,6 +480,8 @@ _OF_SETUP = re.compile(
     r"^\S*PicklingError: Can't|^jax\.errors\.(?!JaxRuntime)|^omegaconf\.errors\."
     r"|MisconfigurationException: |401 Client Error|HTTP Error 401:"
     r"|NoCredentialsError: |Weights only load failed|getpwuid\(\): uid not found"
+    r"|Duplicate GPU detected|Collective ops must be configured at program startup"
+    r"|\((?:403|AccessDenied)\) when calling|Forbidden: 403 "
 )
 _OF_TEXT = frozenset(
     {"SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError", "ImportError"}
@@ -558,7 +562,9 @@ def _with_more_facts(
     if cause.code in ("shapes-differ", "weights-differ", "versions-differ") and error:
         return replace(cause, sentence=f"{cause.sentence}: {error.words}")
     if cause.code == "nccl-failed" and error and (why := _OF_NCCL.search(error.text)):
-        return replace(cause, sentence=f"{cause.sentence}: {without_workdir(why[1])[:200]}")
+        hint = GPU_TWICE_HINT if "Duplicate GPU" in why[1] else cause.hint
+        sentence = f"{cause.sentence}: {without_workdir(why[1])[:200]}"
+        return replace(cause, sentence=sentence, hint=hint)
     if cause.code == "peer-failed" and (peer := _named_peer(task, output)):
         sentence = f"{cause.sentence}; it names {peer}"
         return replace(cause, sentence=sentence, facts={**cause.facts, "peer": peer})

@@ -297,9 +297,7 @@ def _is_introduction(line: OutputLine) -> bool:
     """Return whether a line of a Python log announces an exception; lines of C++ logs do not
     count.
     """
-    return line.level in ("error", "warning") and not re.search(
-        r"\.(?:cc|cpp|cu|h|hpp|cuh):\d+[\]:]", line.text
-    )
+    return line.level == "error" and not re.search(r"\.(?:cc|cpp|cu|h|hpp|cuh):\d+[\]:]", line.text)
 
 
 def _block_at(lines: Sequence[OutputLine], at: int) -> Block | None:

@@ -108,6 +108,10 @@ def role_of(task: str) -> str:
 # libhdfs prints Java's exception, and pyarrow raises one with a number
 _OF_LIBHDFS = r"HDFS[^\n]* failed[^\n]*errno:? ?255|[Ee]rrno 255\][^\n]*HDFS"
 _MEMORY_HINT = "make the batch or the model smaller"
+GPU_TWICE_HINT = (
+    "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) in each process, and no more processes "
+    "than the task has GPUs"
+)
 GPU_MEMORY_HINT = f"{_MEMORY_HINT}; does another process use that GPU?"
 _CUDA_HINT = (
     "does the image's CUDA fit the program's framework and the node's driver? nvidia-smi there "
@@ -445,10 +449,11 @@ PROGRAM: tuple[Pattern, ...] = (
         near=r"^(?:tensorflow\.\S*(?:Unknown|Internal|Unimplemented|FailedPrecondition)|\S*XlaRuntime|\S*JaxRuntime)Error",
     ),
     Pattern(
-        "cuda-mismatch",
-        r"failed call to cu\w+: (?P<error>CUDA_ERROR_INVALID_DEVICE\b[^\n]*)",
-        "{task} could not use the GPU that it asked for: {error}",
-        f"does the program ask for more GPUs than `roles.{{role}}.gpus`? {_CUDA_HINT}",
+        "gpu-missing",
+        r"CUDA error: (?P<error>invalid device ordinal)|failed call to cu\w+: (?P<tf>CUDA_ERROR_INVALID_DEVICE\b[^\n]*)",  # noqa: E501
+        "{task} asked for a GPU that it does not see: {error}{tf}",
+        "more `roles.{role}.gpus`, or fewer processes in a task: each has the GPU of its LOCAL_RANK, "  # noqa: E501
+        "counted from 0 in each task",
         near=r"^tensorflow\.\S*InternalError",
     ),
     Pattern(
@@ -801,6 +806,10 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"\[Errno 99\]|Cannot bind to \d|errno: 99"),
         "the address is not one of this task's container: listen at 0.0.0.0",
+    ),
+    (
+        re.compile(r"Collective ops must be configured at program startup"),
+        "make the strategy first, before anything else of TensorFlow",
     ),
     (
         re.compile(r"no locator available for file"),
