@@ -26,6 +26,8 @@ OTHERS: tuple[str, ...] = (
     "bash ",
     "init_process_group",
     "logs JOB --am",
+    "conda run",
+    "git lfs",
 )
 OTHERS += ("MALLOC_ARENA_MAX", "NCCL_", "hdfs dfs", "yarn.", "docker", "iptables", "tf.compat")
 # keys of Hadoop's and Docker's own configuration, and of Python
