@@ -529,7 +529,7 @@ PROGRAM: tuple[Pattern, ...] = (
     Pattern(
         "module-missing",
         r"No module named (?:'(?P<module>[\w.]+)'|(?P<name>[\w.]+)$)"
-        r"|The '(?P<dist>[\w.-]+)[^'\n]*' distribution was not found|No package metadata was found for (?P<package>[\w.-]+)",  # noqa: E501
+        r"|The '(?P<dist>[\w.-]{1,100})[^'\n]{0,100}' distribution was not found|No package metadata was found for (?P<package>[\w.-]{1,100})",  # noqa: E501
         "{task} could not import the module {module}{name}{dist}{package}",
         "install it in the image, or list it in a file for `python.requirements`; ship it under "
         "`files` if it is your own",

@@ -693,13 +693,12 @@ def _language_of(path: Path, begin: bytes) -> str:
     """
     if path.suffix in _LANGUAGES:
         return _LANGUAGES[path.suffix]
-    first = begin.partition(b"\n")[0].decode("latin-1")
-    found = re.match(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:\S*/)?(?P<name>\w+)", first)
-    if found is None:
-        return ""
-    if _PYTHON.match(found["name"]):
+    words = begin.partition(b"\n")[0].decode("latin-1").removeprefix("#!").split()
+    names = [posixpath.basename(word) for word in words if word != "-S"]
+    name = next((name for name in names if name != "env"), "") if begin.startswith(b"#!") else ""
+    if _PYTHON.fullmatch(name):
         return "python"
-    return "shell" if _SHELL.fullmatch(found["name"]) else ""
+    return "shell" if _SHELL.fullmatch(name) else ""
 
 
 def _code_of_notebook(path: Path) -> str:
