@@ -17,7 +17,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "render": ("spec_files", "Print the service that submit would post."),
         "init": ("spec_files", "Print a starter job spec."),
         "convert": ("spec_files", "Print a job of another system as a job spec."),
-        "formats": ("spec_files", "List the formats that are read."),
+        "formats": ("spec_files", "List the formats that `convert` reads."),
         "schema": ("spec_files", "Print the JSON Schema of job specs."),
     },
     "Watch jobs": {

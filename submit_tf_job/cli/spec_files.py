@@ -318,10 +318,12 @@ def convert(
 def formats(
     context: Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="[FORMAT]", help="One of them.", show_default=False)
+        str | None,
+        typer.Argument(metavar="[FORMAT]", help="The name of a format.", show_default=False),
     ] = None,
 ) -> None:
-    """List the files and command lines that are read; with FORMAT, what becomes of each key.
+    """List the job files and command lines of other systems that `convert` reads; with FORMAT, what
+    becomes of each of its keys.
 
     \b
     Examples:

@@ -234,8 +234,8 @@ class AllStacks:
         if any(found.get("cores", 0.0) > BUSY for found in known):
             return
         name, differs = odd or names[0], " stands elsewhere than the rest" if odd else ""
-        text = "no task that trains printed anything, told a step or used CPU time for %d s "
-        text = text % stalls["after_s"] + "(`stall_timeout`); "
+        text = "no task that trains printed anything or told a step for %d s (`stall_timeout`), "
+        text = text % stalls["after_s"] + "or used CPU time in %d s after that; " % WATCH_S
         text += f"{name}{differs}: {self.found[name]['where']}"
         if stalls["fail"]:
             failures.stalled(job, now, name, text)

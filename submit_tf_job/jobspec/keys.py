@@ -196,8 +196,9 @@ def _make_stall(values: dict[str, Any]) -> Stall | None:
 STALL = Keys(
     "a duration such as 20m, or a mapping such as {after: 20m, then: fail}",
     [
-        Key("after", DURATION, "How long no task that trains may print anything, tell a step or "
-            "use CPU time.", ("20m",), missing="say how long, such as 20m"),
+        Key("after", DURATION, "How long all tasks that train may go without printing anything "
+            "or reporting a step. After that their CPU time is measured for 5 s: one that is at "
+            "work has as long again.", ("20m",), missing="say how long, such as 20m"),
         Key("then", enum(OnStall, kill="fail", abort="fail", warning="warn"),
             "`warn`: the job has a warning. `fail`: it fails, or `retries` start all tasks again.",
             ("fail",), default="warn", words="action on_stall"),
@@ -827,7 +828,7 @@ _JOB_ROWS = (
         more="See [variables of other systems](tf-config.md#variables-of-other-systems).",
         words="also compat"),
     Key("keras", enum(KerasMode, keras2="legacy", tf_keras="legacy", tfkeras="legacy"),
-        "What `tf.keras` is. `legacy`: Keras 2 of the package tf_keras, by `TF_USE_LEGACY_KERAS`. "
+        "Which Keras `tf.keras` is. `legacy`: Keras 2 of the package tf_keras, by `TF_USE_LEGACY_KERAS`. "
         "`installed`: as TensorFlow in the image has it, which is Keras 3 from 2.16 on.",
         ("legacy",), default="installed",
         more="Keras 3 does not train under `multi-worker` and `parameter-server`; see "
@@ -841,9 +842,9 @@ _JOB_ROWS = (
         "max_restarts retry"),
     Key("stall_timeout", group(STALL, _make_stall, short="after",
         shown="`20m`, or `{after: 20m, then: fail}`"),
-        "A training stands still when no task that trains has printed anything, reported a step "
-        "or used CPU time for this long. The deciding task then takes the stacks of all tasks, and "
-        "names the one that stands elsewhere than the rest.",
+        "A training stands still when no task that trains has printed anything or reported a step "
+        "for this long, and none uses CPU time in the 5 s after that. The deciding task then takes "
+        "the stacks of all tasks, and names the one that stands elsewhere than the rest.",
         ("20m", {"after": "20m", "then": "fail"}), otherwise="never",
         more="See [a training that stands still](operate.md#a-training-that-stands-still).",
         words="hang_timeout idle_timeout stall watchdog"),

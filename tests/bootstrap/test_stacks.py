@@ -113,8 +113,8 @@ while not os.path.exists("../go") and os.environ.get("TFJOB_GENERATION", "0") ==
     time.sleep(0.2)
 """
 STANDS = (
-    "no task that trains printed anything, told a step or used CPU time for 3 s "
-    "(`stall_timeout`); worker-2 stands elsewhere than the rest: process "
+    "no task that trains printed anything or told a step for 3 s (`stall_timeout`), or used CPU "
+    "time in 5 s after that; worker-2 stands elsewhere than the rest: process "
 )
 
 
