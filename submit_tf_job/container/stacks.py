@@ -234,8 +234,8 @@ class AllStacks:
         if any(found.get("cores", 0.0) > BUSY for found in known):
             return
         name, differs = odd or names[0], " stands elsewhere than the rest" if odd else ""
-        text = "no task that trains printed anything or told a step for %d s (`stall_timeout`), "
-        text = text % stalls["after_s"] + "or used CPU time in %d s after that; " % WATCH_S
+        text = f"no task that trains printed anything or told a step for {stalls['after_s']:.0f} s "
+        text += f"(`stall_timeout`), or used CPU time in {WATCH_S:.0f} s after that; "
         text += f"{name}{differs}: {self.found[name]['where']}"
         if stalls["fail"]:
             failures.stalled(job, now, name, text)

@@ -828,8 +828,9 @@ _JOB_ROWS = (
         more="See [variables of other systems](tf-config.md#variables-of-other-systems).",
         words="also compat"),
     Key("keras", enum(KerasMode, keras2="legacy", tf_keras="legacy", tfkeras="legacy"),
-        "Which Keras `tf.keras` is. `legacy`: Keras 2 of the package tf_keras, by `TF_USE_LEGACY_KERAS`. "
-        "`installed`: as TensorFlow in the image has it, which is Keras 3 from 2.16 on.",
+        "Which Keras `tf.keras` is. `legacy`: Keras 2 of the package tf_keras, by "
+        "`TF_USE_LEGACY_KERAS`. `installed`: as TensorFlow in the image has it, which is Keras 3 "
+        "from 2.16 on.",
         ("legacy",), default="installed",
         more="Keras 3 does not train under `multi-worker` and `parameter-server`; see "
         "[frameworks.md](frameworks.md#keras-3)."),
