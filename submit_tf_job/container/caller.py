@@ -34,7 +34,8 @@ class PortCall:
     """A connection to one port at the deciding task's address."""
 
     def __init__(self, caller: Caller, index: int) -> None:
-        """Begin to connect to the port with this index.
+        """Begin to connect to the port with this index in `caller.ports`. A connection that is
+        refused at once is reported by `error`.
 
         Raises:
             OSError, UnicodeError: The address is not valid.
@@ -174,8 +175,12 @@ class Caller:
         self._ask_ports(*(index for index in range(len(self.ports)) if index != self.port_index))
 
     def _in_vain(self, call: PortCall, error: int = 0, *, other_job: bool = False) -> None:
-        """Give up a connection of this round; `other_job` tells whether the deciding task of
-        another job has answered there.
+        """Close a connection of this round that has not found the deciding task; then try the other
+        ports, or, after the last connection, end the round.
+
+        Args:
+            error: The errno with which connecting failed; 0 if it did not fail.
+            other_job: Whether the deciding task of another job has answered there.
         """
         self.asked.remove(call)
         call.channel.close()
@@ -193,8 +198,8 @@ class Caller:
     def _end_round(self) -> None:
         """Note that this round has found the deciding task at no port.
 
-        A round in which no connection was even refused proves nothing, so `unheard_s` begins anew:
-        YARN may have started the deciding task on another node meanwhile.
+        A round in which no port accepted or refused a connection proves nothing, so `unheard_s`
+        begins anew: YARN may have started the deciding task on another node meanwhile.
         """
         if self.silent or self.closed:
             if self.unheard_since is None:
@@ -215,13 +220,13 @@ class Caller:
 
     def unheard_s(self, now: float) -> float:
         """Return for how many seconds the deciding task has not answered at any port of its
-        address.
+        address; 0.0 after an answer, and while no host answers at the address.
         """
         return 0.0 if self.unheard_since is None else now - self.unheard_since
 
     def look_elsewhere(self, now: float) -> None:
         """While there is a connection, check whether YARN has started the deciding task in another
-        container.
+        container; if so, close the connection, and search again.
 
         A connection may stay open although YARN has given up the node at its other end.
         """
@@ -246,7 +251,9 @@ class Caller:
         return bool(self.calls())
 
     def ready(self, call: PortCall, mask: int) -> None:
-        """Handle the events of a connection."""
+        """Handle the events of a connection (`mask` of `selectors`). An invalid message closes only
+        this connection.
+        """
         if call.channel.closed:  # by what was handled before, in the same turn
             return
         error = 0
@@ -300,8 +307,12 @@ class Caller:
             self.message(now, message)
 
     def _is_answer(self, call: PortCall, kind: str) -> bool:
-        """Return whether this is the deciding task's first message on a connection; then close all
-        other connections.
+        """Return whether the first message on a connection of the search comes from this job's
+        deciding task. If so, keep this connection and close all others; if another job answers,
+        give up this one.
+
+        Raises:
+            ChannelClosed: The message is not an answer to a hello.
         """
         if kind not in ANSWERS:
             raise ChannelClosed("something that is not ours")
@@ -317,7 +328,9 @@ class Caller:
         return True
 
     def send(self, kind: str, **fields: Any) -> None:
-        """Send a message, if there is a connection."""
+        """Send a message of a kind with these fields, if there is a connection; a broken connection
+        is closed.
+        """
         try:
             if self.call:
                 self.call.channel.send(pack(kind, **fields))
@@ -325,7 +338,8 @@ class Caller:
             self.drop()
 
     def drop(self, silent_s: float = 0.0) -> None:
-        """Close the connection, and all connections of the search.
+        """Close the connection, and all connections of the search. The search begins anew with the
+        next `tick`.
 
         Args:
             silent_s: For how long the deciding task has not been reached; this time counts towards

@@ -36,9 +36,8 @@ OOM_COUNTS = (
 
 
 class Signals:
-    """Keeps the signals received, wakes the event loop, and forwards signals to the child at once.
-
-    YARN sends SIGKILL 250 ms after SIGTERM.
+    """Handles the signals of this process: keeps them, wakes the event loop, and forwards them to
+    the child at once, because YARN sends SIGKILL 250 ms after SIGTERM.
     """
 
     def __init__(self) -> None:
@@ -66,15 +65,19 @@ class Signals:
                 self.forward(number)
 
     def stop(self) -> int:
-        """Return the first signal received that ends this task, or 0."""
+        """Return the first SIGTERM or SIGINT that was received; 0 if none was."""
         return next((number for number in self.seen if number in STOPS), 0)
 
     def must_end(self) -> bool:
-        """Return whether a signal ends this task now: its time to save is over."""
+        """Return whether this task must end now: SIGTERM or SIGINT came, and the time to save is
+        over.
+        """
         return bool(self.stop()) and time.monotonic() >= self.patient_until
 
     def stop_from_inside(self, until: float) -> None:
-        """End this task as a SIGTERM would, after some time to save."""
+        """Act as if SIGTERM had arrived now, also for the child. This task has time to save until
+        `until`, by the monotonic clock.
+        """
         self.patient_until = until
         self._signal_arrived(signal.SIGTERM, None)
 
@@ -95,7 +98,7 @@ Process = collections.namedtuple("Process", "pid name state parent group cpu_s")
 
 
 def _visible_processes() -> list[Process]:
-    """Return the processes of this machine that this container can see."""
+    """Return the processes that this container can see in /proc, without those that have ended."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -112,7 +115,7 @@ def _visible_processes() -> list[Process]:
 
 
 def descendants() -> list[Process]:
-    """Return all processes below this one, at every depth, by process id."""
+    """Return all processes below this one, at every depth, sorted by process id."""
     families: dict[int, list[Process]] = {}
     for process in _visible_processes():
         families.setdefault(process.parent, []).append(process)
@@ -123,9 +126,8 @@ def descendants() -> list[Process]:
 
 
 def oom_kills(paths: Sequence[str] = OOM_COUNTS) -> int:
-    """Return how many processes of this container the kernel has killed because memory was short.
-
-    0 if the container does not see its control group.
+    """Return how many processes of this container the kernel has killed because memory was short; 0
+    if the container does not see its control group.
     """
     for path in paths:
         with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as source:
@@ -148,7 +150,8 @@ def _load_prctl() -> Any:
 def run(
     argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a program without input, and return its stdout and stderr together as one text.
+    """Run a program without input, and wait for its end. `stdout` of the result has the bytes of
+    both stdout and stderr.
 
     Raises:
         OSError: The program cannot be run.
@@ -161,7 +164,7 @@ def run(
 
 def argv_of(command: str | Sequence[str], path: str | None) -> list[str]:
     """Return the argument list to execute: a string is run by bash with `pipefail`; a list is
-    returned as it is.
+    returned as it is. `path` is the PATH in which bash is looked for.
 
     Every container has bash, because YARN starts each container with it.
     """
@@ -173,9 +176,9 @@ def argv_of(command: str | Sequence[str], path: str | None) -> list[str]:
 
 def is_shell(command: str | Sequence[str], path: str | None, cwd: str) -> bool:
     """Return whether a command runs in a shell: it is a string, starts with the name of a shell, or
-    is a shell script.
+    is a shell script. `path` is the command's PATH, `cwd` the directory in which it starts.
 
-    If signal n ended the program of a shell, the exit status of the shell is 128 + n.
+    A shell whose program was ended by signal n exits with status 128 + n.
     """
     if isinstance(command, str):
         return True
@@ -243,9 +246,10 @@ class Child:
                 os.killpg(self.group, number)
 
     def stop(self, now: float, grace_s: float, number: int = signal.SIGTERM) -> None:
-        """Send a signal to the process group, and SIGKILL after `grace_s`.
+        """Send a signal (0: none) to the process group, and have `poll` send SIGKILL after
+        `grace_s`. Do nothing if the command is being stopped already.
 
-        MultiWorkerMirroredStrategy ignores SIGTERM.
+        SIGTERM is not enough: MultiWorkerMirroredStrategy ignores it.
         """
         if self.kill_at is None:
             self.kill_at = now + grace_s
@@ -253,12 +257,17 @@ class Child:
                 self.send(number)
 
     def spare(self, until: float) -> None:
-        """Postpone the SIGKILL of a command that is being stopped."""
+        """Postpone the SIGKILL of a command that is being stopped to `until`, if that is later."""
         if self.kill_at is not None:
             self.kill_at = max(self.kill_at, until)
 
     def poll(self, now: float) -> bool:
-        """Reap ended processes; return True once the command's whole process group has ended."""
+        """Reap ended processes, and send SIGKILL if it is due. Return True once the command's whole
+        process group has ended, or only zombies can be left of it.
+
+        When the command itself has ended, the processes that it left are stopped: half a second
+        later if it succeeded, else at once.
+        """
         while not self.over:
             try:
                 # process 1 of a container also gets the orphans of other processes
@@ -316,7 +325,8 @@ class Child:
 
 
 def _start_guard(path: str) -> subprocess.Popen[bytes] | None:
-    """Start a shell that kills the command's process group when this process dies.
+    """Start a shell that kills the command's process group when this process dies; None if there is
+    no /bin/sh.
 
     PR_SET_PDEATHSIG would apply to the child alone, not to the child's children.
     """

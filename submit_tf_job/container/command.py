@@ -75,7 +75,7 @@ class TaskCommand:
 
     @property
     def idle(self) -> bool:
-        """Whether no command runs and no output is being uploaded."""
+        """Whether no process of the command runs and no output is being uploaded."""
         return (not self.child or self.child.over) and not self.ending
 
     @property
@@ -98,14 +98,17 @@ class TaskCommand:
         self.post(lambda: self.warn(text, about))
 
     def warn_unstored(self) -> None:
-        """When the task is stopped, warn about each output that is not stored."""
+        """Warn about each output that is not stored, because the task is being stopped. Do nothing
+        if the end of the command has been recorded already.
+        """
         if self.data and not self.record:
             for text, name in self.data.unstored():
                 self.warn(text, name)
 
     # --- the start --------------------------------------------------------------------------------
     def serve(self, env: dict[str, str]) -> None:
-        """Choose the ports that the command serves, and add them to its environment.
+        """Reserve the ports in `ports` of the role, and set the variables with their numbers in
+        `env`.
 
         Raises:
             BootstrapProblem: No free port was found.
@@ -118,8 +121,8 @@ class TaskCommand:
             self.warn(warning)
 
     def set_up(self, env: dict[str, str], problem: BootstrapProblem | None) -> None:
-        """Take the environment of the command; `problem` is the reason why the command cannot
-        start, or None.
+        """Store the environment of the command. `problem` is the reason why the command cannot
+        start, or None; a problem is recorded at once as the end of the command.
         """
         self.env, self.prepared, self.problem = env, dict(env), problem
         stdout = task_files.output_path(self.info, "stdout")
@@ -128,7 +131,8 @@ class TaskCommand:
             self.fail(problem)
 
     def learn(self, hosts: Mapping[str, str], taken: Mapping[str, int]) -> None:
-        """Store the addresses and ports of other tasks, as the deciding task has sent them.
+        """Store the addresses and ports of other tasks, as the deciding task has sent them. If
+        `taken` names another port for this task, reserve that one; a failure to do so is recorded.
 
         Args:
             hosts: The addresses of tasks that programs do not know by name.
@@ -146,7 +150,9 @@ class TaskCommand:
                 self.fail(problem)
 
     def start(self) -> None:
-        """Start the command."""
+        """Start the command, without waiting for it. A command that cannot start is recorded as
+        failed; no exception is raised.
+        """
         if self.info.task.get("retries"):
             self.env[contract.ENV_GENERATION] = str(self.generation)
             self.oom_kills = oom_kills()
@@ -170,7 +176,10 @@ class TaskCommand:
 
     def set_variables(self) -> None:
         """Set the variables `TFJOB_…`, TF_CONFIG, and the variables that other frameworks and other
-        systems read.
+        systems read; write the files that these variables name.
+
+        Raises:
+            BootstrapProblem: A value is longer than the kernel accepts for one variable.
         """
         found, files = program_variables.all_variables(self.info)
         if self.info.task.get("tf_config", "counts") == "counts":
@@ -185,8 +194,8 @@ class TaskCommand:
                 out.write(content)
 
     def run(self, doing: str, command: str | list[str]) -> None:
-        """Run a command as the child: a string is run by bash, a list is a program with arguments.
-        `doing` describes the command in the log.
+        """Start a command as the child process: a string is run by bash, a list is a program with
+        arguments. `doing` describes the command in the log.
 
         Raises:
             BootstrapProblem: The command cannot be started.
@@ -231,7 +240,12 @@ class TaskCommand:
         )
 
     def watch(self, now: float) -> None:
-        """Check for new output, and for the end of the command and of its process group."""
+        """Check for new output, and for the end of the command and of its process group. The event
+        loop calls this in each turn.
+
+        When the command has ended, its end is recorded, if necessary after an upload of its
+        outputs. After `renew`, the task gets ready for the next start instead.
+        """
         self.stamps.check(now)
         if self.child and not self.child.over:
             self.usage.measure(now)
@@ -256,7 +270,9 @@ class TaskCommand:
             self._be_ready_again()
 
     def _take_exit_code(self, code: int) -> None:
-        """Record how the command ended, or, if it has outputs to store, upload them first."""
+        """Record how the command ended. If it has outputs to store, only keep the record in
+        `ending`: `watch` uploads the outputs once the whole process group has ended.
+        """
         record = describe(self.info, code, self.by_shell)
         oom = self.info.task.get("retries") and record["signal"] == signal.SIGKILL
         if oom and oom_kills() > self.oom_kills:
@@ -281,7 +297,9 @@ class TaskCommand:
     def _upload_outputs(
         self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool
     ) -> None:
-        """Upload the outputs in a thread, while the event loop continues."""
+        """Upload the outputs, then have the event loop record the end of the command. This method
+        blocks: run it in a thread.
+        """
         assert self.data is not None
         try:
             done = self.data.store(record, steps, failed)
@@ -305,7 +323,8 @@ class TaskCommand:
         self.ended(self.ended_at)
 
     def _files_in_cwd(self) -> dict[str, int]:
-        """Return the files of the working directory; {} for a task whose files are not checked.
+        """Return path → size of the files in the working directory; {} for a task whose files are
+        not checked.
 
         Only the first task of a role that trains or evaluates is checked.
         """
@@ -323,7 +342,9 @@ class TaskCommand:
         return dict(self.record or {}, generation=self.generation, **place)
 
     def stop(self, now: float, number: int = signal.SIGTERM) -> None:
-        """Stop the command if it runs."""
+        """Send a signal (0: none) to the command's process group, and SIGKILL after `stop_grace_s`.
+        Do nothing if no process of the command runs.
+        """
         if self.child and not self.child.over:
             self.child.stop(now, self.stop_grace_s, number)
 
@@ -334,8 +355,8 @@ class TaskCommand:
         self.forget()
 
     def forget(self) -> None:
-        """Release the child process of a command that has ended or must be killed, so that another
-        command can be started.
+        """Kill what is left of the command's processes, and forget them, so that another command
+        can be started.
         """
         if self.child:
             self.child.close()
@@ -343,10 +364,11 @@ class TaskCommand:
 
     # --- the next generation ----------------------------------------------------------------------
     def renew(self, now: float, generation: int) -> None:
-        """End the command, and get ready to start it again; then `renewed` is called.
+        """End the command, and get ready to start it again as the given generation.
 
-        A task whose command does not run is ready at once: the next message may already start the
-        command.
+        `renewed` is called when the task is ready: at once if no command runs, so that the next
+        message may already start the command. If a port cannot be reserved again, that is recorded
+        as the end of the command instead.
         """
         self.next_generation = generation
         if not self.renewing:
@@ -357,7 +379,9 @@ class TaskCommand:
             self._be_ready_again()
 
     def _be_ready_again(self) -> None:
-        """Release the ended command's child process, and reserve the task's ports again."""
+        """Release the ended command's child process, reserve the task's ports again, and call
+        `renewed`.
+        """
         self.renewing = self.preparing = False
         self.generation = self.next_generation
         if not self.problem:  # else another container prepares the task anew

@@ -45,7 +45,9 @@ class Peer:
         self.send_packed(pack(kind, **fields))
 
     def send_packed(self, data: bytes) -> None:
-        """Send a message that is packed already."""
+        """Send a message that is packed already. A broken connection raises nothing here: the next
+        read from it fails.
+        """
         # what it sent before is still to be read; then reading fails, too
         with contextlib.suppress(ChannelClosed):
             self.channel.send(data)
@@ -98,7 +100,8 @@ class Peers:
 
     def listen(self) -> None:
         """Listen at the first of the job's ports that is free, and answer tasks that call with a
-        greeting until `take_over`.
+        greeting until `take_over`. Raise the limit of open files as far as the number of tasks
+        needs it.
 
         Raises:
             BootstrapProblem: All ports are in use.
@@ -176,7 +179,9 @@ class Peers:
         return [(peer, peer.member) for peer in self.known.values() if peer.member]
 
     def close(self, peer: Peer, ended: bool = False, silent_s: float = 0.0) -> None:
-        """Close a connection; the arguments are those of `closed`."""
+        """Close a connection. If it is the present one of a task, call `closed` with `ended` and
+        `silent_s`.
+        """
         if peer.channel.closed:
             return
         peer.channel.close()
@@ -193,7 +198,9 @@ class Peers:
         self.read_until, self.accepted_until = self.accepted_until, self.loop.waited_at
 
     def check_silence(self) -> None:
-        """Close the connections that have been silent for too long."""
+        """Close the connections of tasks that have missed `SILENCE` pings, and those that have sent
+        no hello within `HELLO_S`.
+        """
         for peer in list(self.known.values()):
             if self.accepted_until > peer.heard + SILENCE * self.info.ping_s:
                 self.close(peer, silent_s=silent_s(self.info))
@@ -209,7 +216,8 @@ class Peers:
             peer.heard = min(now, peer.heard + seconds)
 
     def ping_all(self, now: float, settle_until: float) -> None:
-        """Ping all tasks after a failure, to find those that died first.
+        """Ping all tasks after a failure, to find those that died first. From `settle_until` on,
+        close the connections of tasks that have not answered.
 
         A dead node closes no connection, but its TensorFlow peers fail after ten seconds. A message
         that was sent before this ping does not count as an answer, because it may have waited in a

@@ -1,4 +1,5 @@
-"""Names that two sides share: `plan` writes them, and the bootstrap in the container reads them.
+"""Constants that the client and the bootstrap in the container share: file names, variables, exit
+statuses. `plan` writes what the bootstrap reads.
 
 Standard library only, Python 3.6 and later.
 """
@@ -172,12 +173,16 @@ LAST_SIGNAL = 64
 
 
 def reason_of_signal(number: int) -> str:
-    """Return the reason to record for a command that was ended by a signal."""
+    """Return the reason to record for a command that was ended by a signal: `REASON_CRASHED` or
+    `REASON_KILLED`.
+    """
     return REASON_CRASHED if number in CRASHES else REASON_KILLED
 
 
 def signal_of_status(status: int) -> int:
-    """Return the signal that a shell's exit status reports; 0 if it reports none."""
+    """Return n if a shell's exit status is 128 + n, where n is a signal that ends processes; else
+    0.
+    """
     number = status - 128
     return number if 0 < number <= LAST_SIGNAL and number not in NOT_FATAL else 0
 

@@ -25,11 +25,13 @@ class PlaceWatch:
         self.moves = 0  # how often in turn it had another address
 
     def check(self, now: float, home: Callable[[], str], moved: Callable[[str], None]) -> None:
-        """Look up the deciding task's address, if a check is due and no look-up is in progress.
+        """Look up the deciding task's address, if a check is due, its present address is known and
+        no look-up is in progress.
 
         Args:
             home: Returns the present address of the deciding task, "" if it is not known.
-            moved: Called in the event loop with the other address.
+            moved: Called in the event loop with the other address, once `MOVED` checks in a row
+                have found another one.
         """
 
         def found(_host: str, address: str | None) -> None:
@@ -45,7 +47,9 @@ class PlaceWatch:
 
 
 def finder(info: Info, post: Callable[[Callable[[], None]], None]) -> Resolver:
-    """Return the object that finds the deciding task; `post(f)` runs f in the event loop."""
+    """Return the object that finds the deciding task: by the meeting place if the job has one, else
+    by DNS. `post(f)` runs f in the event loop.
+    """
     if info.task.get("meeting"):
         from submit_tf_job.container.meeting_place import Finder
 

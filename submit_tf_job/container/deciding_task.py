@@ -30,9 +30,7 @@ SUSPENDED_S = 2 * TICK_S  # a longer turn means that this task may have been sus
 
 
 class DecidingTask:
-    """Leads the deciding task, which has index 0 in the role that decides; in a job of one task,
-    that task.
-    """
+    """Leads the deciding task, which is the task with index 0 in the role that decides."""
 
     def __init__(self, info: Info, loop: Loop, command: TaskCommand) -> None:
         self.info, self.loop, self.command = info, loop, command
@@ -61,10 +59,11 @@ class DecidingTask:
         self.go = pack("go", hosts=pack_addresses([], {}), ports={})
 
     def open(self) -> None:
-        """Listen for the other tasks, if the job has any, and publish this task's address.
+        """Listen for the other tasks, if the job has any, and publish this task's address. Start to
+        watch the job's lifetime, if the job has a record on HDFS.
 
         Raises:
-            BootstrapProblem: The port is in use.
+            BootstrapProblem: All ports of the rendezvous are in use.
         """
         try:
             if self.info.total > 1:
@@ -77,7 +76,9 @@ class DecidingTask:
             threading.Thread(target=self._watch_lifetime, name="lifetime", daemon=True).start()
 
     def prepared(self) -> None:
-        """Continue with the tasks that have called while this one prepared itself."""
+        """Take over the connections that other tasks have made while this task prepared itself, and
+        accept further ones in the event loop.
+        """
         self.peers.take_over()
 
     def _watch_lifetime(self) -> None:
@@ -87,7 +88,10 @@ class DecidingTask:
         lifetime.watch(self.info, self._lifetime_ends)
 
     def _lifetime_ends(self, until: float) -> None:
-        """Have all tasks save and end, because the job's lifetime is nearly over."""
+        """Have all tasks save and end, because the job's lifetime is nearly over: YARN has ended
+        the job by `until` (monotonic). Do nothing if the job is ending already. This is called in a
+        thread.
+        """
 
         def end() -> None:
             if not self.loop.signals.stop() and self.job.phase != states.ENDING:
@@ -97,7 +101,9 @@ class DecidingTask:
         self.loop.post(end)
 
     def _announce_address(self) -> None:
-        """Write this task's address to the meeting place, for tasks that cannot find it by DNS."""
+        """Write this task's address to the meeting place, in a thread, for tasks that cannot find
+        it by DNS. In a job of one task the address is only stored here.
+        """
         from submit_tf_job.container import meeting_place
 
         me = self.job.me
@@ -112,8 +118,9 @@ class DecidingTask:
         threading.Thread(target=meeting_place.announce, args=announcing, daemon=True).start()
 
     def _address_not_written(self, text: str, given_up: bool) -> None:
-        """Report that the address could not be written; end the job if no task can find this
-        one.
+        """Warn that the address could not be written. If it is `given_up`, and the other tasks can
+        find this one only by the meeting place, fail the command instead, unless it has already
+        started.
         """
         command = self.command
         if given_up and self.info.by_place and not command.child and not command.record:
@@ -128,7 +135,7 @@ class DecidingTask:
 
     def warn(self, text: str, about: str = "") -> None:
         """Add a warning to the report; it replaces an earlier warning with the same subject
-        `about`.
+        `about`, and the text "" only removes that.
         """
         self.job.warn(time.monotonic(), text, about and f"{self.info.name} {about}")
         self.changed = True
@@ -221,8 +228,8 @@ class DecidingTask:
             self._may_go(peer, member)
 
     def _may_go(self, peer: Peer, member: Member) -> None:
-        """If the other tasks have started their commands, tell a waiting task to start its
-        command.
+        """Tell a waiting task to start its command, if the other tasks have started theirs, or if
+        it is a sidecar; unless its role has to wait for other roles.
         """
         runs = self.job.phase in (states.RUNNING, states.FINISHING)
         if (runs or member.is_sidecar) and member.role not in self.job.held:
@@ -230,8 +237,8 @@ class DecidingTask:
 
     # --- generations ------------------------------------------------------------------------------
     def history(self) -> dict[str, Any]:
-        """Return the facts about generations that every task remembers, in case YARN replaces the
-        deciding task.
+        """Return the field `history` of a message: the facts about generations that every task
+        remembers, in case YARN replaces the deciding task. {} in a job without `retries`.
         """
         if not self.job.retries:
             return {}
@@ -249,22 +256,26 @@ class DecidingTask:
         return {"history": history}
 
     def _send_history(self, all_tasks: bool = False) -> None:
-        """Send the facts of `history` to all tasks, including the sidecars: the witness may be the
-        only other task.
+        """Send the facts of `history` to the sidecars, or to all tasks (`all_tasks`): the witness,
+        a sidecar, may be the only other task. Do nothing in a job without `retries`.
         """
         for peer, member in self.peers.tasks() if self.job.retries else ():
             if all_tasks or not self.job.stays(member):
                 peer.send("past", **self.history())
 
     def _call_generation(self, now: float) -> None:
-        """Have all tasks end their commands for the next generation."""
+        """Have all tasks but the sidecars end their commands, and get ready for the next
+        generation.
+        """
         self.peers.probed = False
         for peer, member in self.peers.tasks():
             peer.send("again" if self.job.stays(member) else "past", **self.history())
         self.command.renew(now, self.job.generation)
 
     def renewed(self) -> None:
-        """Note that this task is ready for the next generation."""
+        """Note that this task is ready for the next generation; end the task if it could not be
+        prepared.
+        """
         if self.command.problem:
             self.loop.exit = exit_status(self.command.problem.status)
             return
@@ -278,8 +289,8 @@ class DecidingTask:
         return self.announced if self.info.by_place else self.job.me.address
 
     def _task_moved(self, _address: str) -> None:
-        """If this task waits for the other tasks, note that YARN has started it again in another
-        container.
+        """Note that YARN has started this task again in another container, if this one waits for
+        the other tasks in a generation after the first.
 
         After a network partition the other tasks may never connect to this container again, so they
         send no message that would tell it.
@@ -327,8 +338,8 @@ class DecidingTask:
         self.changed |= self.stacks.poll(now)
 
     def _listen_to_others(self, now: float) -> None:
-        """Close silent connections; take over names that DNS has returned meanwhile, and answers to
-        a ping.
+        """Close silent connections and take this task's own progress and use, once a second. While
+        the start is awaited, also look up names in DNS; after a failure, ping all tasks.
         """
         job = self.job
         self._look_for_stillness(now)
@@ -348,7 +359,9 @@ class DecidingTask:
             log(f"waiting for {len(missing)} of {job.barrier} tasks: {names}")
 
     def _look_up(self, now: float) -> None:
-        """Ask DNS for the names that the start waits for, because programs need them."""
+        """Look up in DNS the names that the start waits for, because programs need them. Do nothing
+        if tasks find each other by the meeting place, or if a look-up is in progress.
+        """
         if self.info.by_place or self.resolver.busy or now < self.looked_up + LOOKUP_S:
             return
         self.looked_up = now
@@ -445,7 +458,9 @@ class DecidingTask:
                 self.job.running(me)
 
     def ended(self, now: float) -> None:
-        """Report the end of the command to the state machine."""
+        """Report the end of the command to the state machine. If the command was `prepare` and
+        succeeded, the job starts instead.
+        """
         job, record = self.job, self.command.record or {}
         self._look_for_stillness(time.monotonic())
         self.changed = True
@@ -468,8 +483,8 @@ class DecidingTask:
 
     # --- the end ----------------------------------------------------------------------------------
     def outcome(self) -> tuple[dict[str, Any], dict[str, Any] | None, bytes]:
-        """Return the job's verdict and first failed task for the outcome line; also the last
-        report, and what the tasks used.
+        """Return the fields of the outcome line (the job's verdict, the first failed task), the
+        last report, and the tasks' use for the run's record.
         """
         task = self.job.first["task"] if self.job.first else None
         return (

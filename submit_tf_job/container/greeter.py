@@ -72,7 +72,9 @@ class Greeter:
                 self.taken.pop(0)[0].close()
 
     def _takes_message(self, sock: socket.socket) -> bool:
-        """Return whether a connection accepts the message; close it if not."""
+        """Send the message on a connection; return whether that succeeded, and close the connection
+        if not.
+        """
         message = pack("preparing")
         try:
             taken = sock.send(message) == len(message)

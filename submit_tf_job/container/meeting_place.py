@@ -40,7 +40,9 @@ class Place:
         self.store = WebHdfs(rule["protocol"], rule["addresses"], env)
 
     def entries(self) -> list[tuple[int, str, str]]:
-        """Return number, address and path of each entry, the latest last."""
+        """Return number, address and path of each entry, the latest last; [] if the directory does
+        not exist.
+        """
         entries = []
         with contextlib.suppress(NotFound):
             for path, _, _ in self.store.list(self.path):
@@ -62,6 +64,9 @@ class Place:
 def own_address(info: Info) -> str:
     """Return the address of this task: the address from which it connects to the NameNode; "" if it
     cannot.
+
+    On the host network, where the NameNode may be on the same node, a loopback address or no
+    address is replaced by the address of the node's name.
     """
     found = ""
     for address in info.task["meeting"]["addresses"]:
@@ -83,7 +88,9 @@ def own_address(info: Info) -> str:
 
 
 def announce(info: Info, address: str, failed: Callable[[str, bool], None]) -> None:
-    """Make the entry of the deciding task. Try until the entry exists or HDFS has refused it.
+    """Make the entry of the deciding task with its `address`. Try until the entry exists or HDFS
+    has refused it; without an address fail at once. This function blocks: run it in a thread.
+
     `failed` is called with a sentence, and with whether no further attempt is made.
     """
     place = Place(info)
@@ -104,7 +111,9 @@ def announce(info: Info, address: str, failed: Callable[[str, bool], None]) -> N
 
 
 class Finder(Resolver):
-    """Finds the deciding task by its entry in the meeting place; with `dns` also by its name."""
+    """Finds the deciding task by its entry in the meeting place; if Registry DNS may have its name,
+    too, also by that.
+    """
 
     def __init__(self, info: Info, post: Callable[[Callable[[], None]], None]) -> None:
         """Create a finder; `post(f)` runs f in the event loop."""
@@ -115,7 +124,7 @@ class Finder(Resolver):
         self.trouble = ""
 
     def sought(self) -> str:
-        """Return the name of the deciding task."""
+        """Return the name of the deciding task: its host name, or `chief-0` if DNS is not used."""
         return self.info.deciding if self.info.by_place else super().sought()
 
     def missing(self) -> str:
@@ -125,8 +134,8 @@ class Finder(Resolver):
         return text if self.info.by_place else f"{text}, and {super().missing()}"
 
     def find(self, name: str) -> str | None:
-        """Return the address of the deciding task; while HDFS does not answer, the last known
-        address.
+        """Return the address of the deciding task, by its entry or else, if DNS is used, by its
+        name. While neither is known, return the last known address, or None.
         """
         found: str | None = None
         try:

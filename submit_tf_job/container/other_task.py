@@ -69,7 +69,9 @@ class OtherTask:
         return {}, None, b""
 
     def warn(self, text: str, about: str = "") -> None:
-        """Log a warning, and have the deciding task put it into the report, if it is connected."""
+        """Log a warning, and send it to the deciding task for the report if there is a connection.
+        With `about`, it replaces an earlier warning about the same subject; "" removes that.
+        """
         if text:
             log(text)
         if self.caller.welcomed:
@@ -77,8 +79,8 @@ class OtherTask:
 
     # --- messages ---------------------------------------------------------------------------------
     def _hello_message(self, address: str) -> dict[str, Any]:
-        """Return the first message. It has everything that a deciding task may not know because it
-        is in a new container or was suspended.
+        """Return the fields of the first message on a connection. They contain everything that a
+        deciding task may not know because it is in a new container or was suspended.
         """
         info, command, now = self.info, self.command, time.monotonic()
         self.told_done = False
@@ -171,7 +173,7 @@ class OtherTask:
             self.caller.send("running")
 
     def _left_out(self, message: Mapping[str, Any]) -> dict[str, list[int]]:
-        """Return, by role, the numbers of the tasks that are not part of this generation.
+        """Return, by role, the indexes of the tasks that are not part of this generation.
 
         Raises:
             ChannelClosed: The message names this task, or a role that does not exist.
@@ -231,9 +233,9 @@ class OtherTask:
             caller.send("progress", data=news)
 
     def _use_for_message(self, now: float) -> dict[str, Any]:
-        """Return the use of the command, to be added to a message. It is {} most of the time, so
-        that the deciding task gets at most about a hundred of these a second, even from thousands
-        of tasks.
+        """Return what the command uses (CPU, memory, GPUs), as a field of a message. It is {} most
+        of the time, so that the deciding task gets at most about a hundred of these a second, even
+        from thousands of tasks.
         """
         found = self.command.usage.take(now, self.info.total / 100.0)
         return {"use": found} if found else {}
@@ -246,8 +248,8 @@ class OtherTask:
         self._report_end(now)
 
     def renewed(self) -> None:
-        """Tell the deciding task that the next command may start, at once or with the next
-        hello.
+        """Tell the deciding task that the next command may start, at once or with the next hello.
+        End this task if it could not be prepared.
         """
         command = self.command
         if command.problem:
@@ -275,7 +277,8 @@ class OtherTask:
 
         If it does not come within `grace`, a task that keeps its container ends its command,
         because the next generation starts the command again. A deciding task that was only
-        suspended calls that generation when this task reports the end of its command.
+        suspended calls that generation when this task reports the end of its command. After
+        `start_timeout` this task ends.
         """
         task, command, lost_at = self.info.task, self.command, self.caller.lost_at
         runs = command.child and not (command.renewing or command.record or command.ending)
@@ -386,9 +389,10 @@ class OtherTask:
         return True
 
     def stopped(self, now: float) -> None:
-        """Report to the deciding task that YARN stops this task.
+        """End this task because YARN stops it: tell the deciding task, and kill the command, which
+        has got the signal already.
 
-        YARN sends SIGKILL 250 ms later, so the report may not arrive.
+        YARN sends SIGKILL 250 ms later, so the message may not arrive.
         """
         number, command = self.loop.signals.stop(), self.command
         log(f"stopped by {signal_name(number)}")

@@ -1,12 +1,12 @@
-"""JSON lines over a non-blocking socket; the length of lines and of what waits to be sent is
-limited.
+"""JSON lines over a non-blocking socket; the length of a received line is limited.
 
 Messages to the deciding task: hello (identity and state; first, and after each reconnect), running,
-progress, done, ping, stopping (YARN stops this task), away (it closes this connection, and makes
-another), ready (for the next generation), stacks. Messages from it: preparing (it handles the hello
-later), welcome (or a refusal: wrong-job, busy, taken, finished, end), go, noted (acknowledges
-done), again (end the command, and be ready for the next generation), end, grace (more time to
-save), stacks (send the stacks of your processes), ping, pong.
+progress, warn, done, ping, stopping (YARN stops this task), away (it closes this connection, and
+makes another), ready (for the next generation), stacks. Messages from it: preparing (it handles the
+hello later), welcome (or a refusal: wrong-job, busy, taken, finished, end), go, noted (acknowledges
+done), again (end the command, and be ready for the next generation), past (former generations, to
+be remembered), end, grace (more time to save), stacks (send the stacks of your processes), ping,
+pong.
 
 The deciding task's pings have a number. Only a message that repeats the number was certainly sent
 after the ping; any other message may have waited in a buffer. The deciding task's pongs have a
@@ -46,7 +46,7 @@ class ChannelClosed(Exception):
 
 
 def pack(kind: str, **fields: Any) -> bytes:
-    """Encode one message."""
+    """Encode one message as a line of JSON; its kind is the field `t`."""
     return json.dumps(dict(fields, t=kind), separators=(",", ":")).encode("ascii") + b"\n"
 
 
@@ -111,7 +111,7 @@ class Channel:
         return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._waiting else 0)
 
     def receive(self) -> list[dict[str, Any]]:
-        """Return the messages that have arrived.
+        """Return the messages that have arrived completely; [] if there are none.
 
         Raises:
             ChannelClosed: End of stream, an error, a line that is too long or not a JSON object.
@@ -137,7 +137,7 @@ class Channel:
         return messages
 
     def send(self, data: bytes) -> None:
-        """Send as much as possible, and the rest later.
+        """Send as much as possible; the rest is kept, and sent by the next call.
 
         Raises:
             ChannelClosed: The connection is broken.
