@@ -55,8 +55,8 @@ class CheckpointWatch:
 
 
 def store_result(job: StateMachine, now: float, what: dict[str, Any]) -> None:
-    """Store the result of a search in the job; after a restart also report whether there is a
-    checkpoint.
+    """Store the result of a search in the job, unless the search failed; after a restart also
+    report, once, whether there is a checkpoint.
     """
     if "why" in what:
         return

@@ -71,6 +71,8 @@ def own_group(
     Args:
         processes: The ids of this process and of its descendants.
         container: The container's id, which is the name of its group where YARN makes one.
+        root: Where the control groups are mounted.
+        proc: Where proc(5) is mounted.
     """
     known = set(processes) | _ancestors_in_session(proc)
     paths = _paths_by_controller(proc)
@@ -96,7 +98,9 @@ def _possible_folders(top: str, path: str) -> Iterator[str]:
 
 
 def _is_own(folder: str, known: set[int], container: str) -> bool:
-    """Return whether a group has processes, and all of these belong to this container."""
+    """Return whether a group has processes, and either has the container's name, or only processes
+    of this container.
+    """
     with contextlib.suppress(OSError, ValueError), open(f"{folder}/cgroup.procs") as source:
         present = {int(line) for line in source}
         named = bool(container) and os.path.basename(folder) == container
@@ -129,7 +133,9 @@ def _ancestors_in_session(proc: str) -> set[int]:
 
 
 def read_number(folder: str, name: str) -> int | None:
-    """Return the number that is in a file of the kernel; None if none is."""
+    """Return the number that is in a file of the kernel; None if the file is missing or has no
+    number.
+    """
     with contextlib.suppress(OSError, ValueError), open(f"{folder}/{name}") as source:
         return int(source.read())
     return None

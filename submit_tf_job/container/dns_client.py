@@ -34,7 +34,7 @@ _RECORDS = {socket.AF_INET: (1, 1, 4), socket.AF_INET6: (AAAA, 1, 16)}
 
 
 def family_of(address: str) -> socket.AddressFamily:
-    """Return the family of an address."""
+    """Return the family of an IP address."""
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
@@ -59,7 +59,7 @@ def plain(address: str) -> str:
 
 
 def encode_query(number: int, name: str, family: socket.AddressFamily = socket.AF_INET) -> bytes:
-    """Build a DNS query for the address of `name`."""
+    """Build a DNS query with the id `number` for the addresses of `name`."""
     labels = [label.encode("idna") for label in name.rstrip(".").split(".")]
     question = b"".join(struct.pack("B", len(label)) + label for label in labels)
     header = struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0)
@@ -83,7 +83,8 @@ def _skip_name(data: bytes, at: int) -> int:
 def decode_answer(
     number: int, data: bytes, family: socket.AddressFamily = socket.AF_INET
 ) -> list[str]:
-    """Return the addresses of a family in a DNS response; CNAME records are skipped.
+    """Return the addresses of a family in a DNS response; CNAME records are skipped. A response
+    that reports an error has none.
 
     Raises:
         ValueError: The data is not a well-formed response to query `number`.
@@ -119,7 +120,8 @@ def query(server: tuple[str, int], name: str) -> str | None:
     """Return a name's first address according to one DNS server, preferably an address of FAMILY.
 
     Returns:
-        The address; "" if the name does not exist; None if the server does not respond.
+        The address; "" if the name does not exist; None if the server does not respond, or reports
+        an error.
     """
     found: str | None = ""
     for family in sorted(_RECORDS, key=lambda family: family != FAMILY):
@@ -157,7 +159,9 @@ def _ask_server(
 
 
 def look_up(server: tuple[str, int] | None, name: str) -> str | None:
-    """Return a name's address; "" if DNS has none; None if no server responds.
+    """Return a name's address, from a DNS server or, if `server` is None, from the system's
+    resolver; "" if DNS has none; None if no server responds. A name below `.localhost` is this
+    host.
 
     It is an IPv4 address if both this host and the name have an IPv4 address.
     """
@@ -202,7 +206,9 @@ class Resolver:
         return look_up(self.server, name)
 
     def start(self, names: list[str], found: Callable[[str, str | None], None]) -> None:
-        """Look up each name, and call `found(name, result of look_up)` in the event loop."""
+        """Look up each name in threads, without waiting. In the event loop `found(name, address)`
+        is called for each; the address is the result of `find`.
+        """
         work = iter(names)  # its `next` is atomic
         self.busy = len(names)
 

@@ -55,7 +55,10 @@ PROXIES = ("http_proxy", "https_proxy", "grpc_proxy")
 
 def prepare(info: Info, env: dict[str, str]) -> list[str]:
     """Turn `env`, a copy of the container's variables, into the environment of the program; return
-    warnings.
+    warnings. What depends on the other tasks is set later (`TaskCommand.set_variables`).
+
+    Raises:
+        BootstrapProblem: No directory can be written.
     """
     warnings: list[str] = []
     role = info.roles[info.role]
@@ -75,8 +78,10 @@ def prepare(info: Info, env: dict[str, str]) -> list[str]:
 
 
 def own_variables(info: Info) -> dict[str, str]:
-    """Return the variables that depend only on the task description; the role's env is not
-    included.
+    """Return the variables that describe this task: job, role, index, count, port, run, progress
+    file. A role without GPUs also sees no GPU, unless its `env` sets CUDA_VISIBLE_DEVICES.
+
+    They are computed anew at each start, because tasks may be left out, and the port may change.
     """
     role = info.roles[info.role]
     hidden = not role.get("gpus") and "CUDA_VISIBLE_DEVICES" not in role.get("env", {})
@@ -136,7 +141,7 @@ def require_image(info: Info) -> None:
 
 def _customize_python(info: Info, env: dict[str, str]) -> None:
     """Make the Python processes of the program write their stacks at a signal (`stacks`), and read
-    a TF_CONFIG that is too long for a variable.
+    a TF_CONFIG that is too long for a variable. If the files cannot be written, only log that.
     """
     stacks, folder = task_files.stacks_path(info), os.path.join(info.cwd, SITE_FOLDER)
     names = {"signal": contract.STACKS_SIGNAL, "stacks": os.path.realpath(stacks)}
@@ -176,10 +181,13 @@ def _is_writable(path: str) -> bool:
 
 
 def _set_homes(info: Info, env: dict[str, str]) -> None:
-    """Set HOME and the cache directories to directories that can be written.
+    """Set HOME and the cache directories that cannot be written to directories that can.
 
     YARN sets HOME to a path of the host or to `/home/`
     (hadoop-facts.md#environment-of-a-container).
+
+    Raises:
+        BootstrapProblem: No directory can be written.
     """
     try:
         base = info.cwd
@@ -288,7 +296,7 @@ def _write_pathing_jar(jar: str, paths: list[str]) -> None:
 
 
 def no_proxy(env: dict[str, str], hosts: list[str]) -> None:
-    """Exclude the other tasks' hosts from the proxy.
+    """Exclude hosts, those of the other tasks, from the proxy.
 
     If http_proxy is set, gRPC sends the traffic between tasks to the proxy, and the training hangs
     without an error.
@@ -300,5 +308,5 @@ def no_proxy(env: dict[str, str], hosts: list[str]) -> None:
 
 
 def has_proxy(env: dict[str, str]) -> bool:
-    """Return whether any proxy is set."""
+    """Return whether a proxy for HTTP, HTTPS or gRPC is set."""
     return any(env.get(name) or env.get(name.upper()) for name in PROXIES)

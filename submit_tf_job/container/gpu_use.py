@@ -54,8 +54,8 @@ class Gpu:
                 self.samples[name] = [count + 1, summed + value, max(most, value), value]
 
     def found(self, late: bool) -> dict[str, Any]:
-        """Return the fields of `GpuUse`. If the last sample is too old (`late`), leave out the
-        field `now`.
+        """Return mean, peak and last value of each known amount, as the client's class `GpuUse` has
+        them. If the last sample is too old (`late`), leave out the last value (`now`).
         """
         found: dict[str, Any] = {}
         for key, name in (("percent", "percent"), ("memory_bytes", "bytes")):
@@ -84,10 +84,12 @@ class GpuWatch:
         self.began, self.gpus, self.answered = now, {}, None
 
     def read_samples(self, now: float) -> None:
-        """Store the samples that have arrived since the last call."""
+        """Store the samples that have arrived since the last call; in this base class there are
+        none.
+        """
 
     def close(self) -> None:
-        """End the tool that samples, if one runs."""
+        """End the tool that samples, if one runs; do not wait for its end."""
 
     def found(self, now: float, over: bool = False) -> tuple[list[dict[str, Any]], str]:
         """Return the use of each GPU, and the reason if the use is not known, or not for all of the
@@ -141,7 +143,7 @@ class Nvidia(GpuWatch):
         self.pid = self.process.pid
 
     def read_samples(self, now: float) -> None:
-        """Read the lines that the tool has printed."""
+        """Read the lines that the tool has printed; if it has ended, keep the reason in `why`."""
         if not self.process or not self.process.stdout:
             return
         try:
@@ -227,7 +229,14 @@ class Amd(GpuWatch):
 
 
 def watch(env: Mapping[str, str], sys: str = "/sys", dev: str = "/dev") -> GpuWatch:
-    """Return the sampler of the GPUs of a task; `env` is the environment of its command."""
+    """Return the sampler of the GPUs of a task; without a known tool or driver, one that has no
+    samples, only the reason.
+
+    Args:
+        env: The environment of the task's command.
+        sys: Where sysfs is mounted.
+        dev: The directory of the device files.
+    """
     tool = shutil.which("nvidia-smi", path=env.get("PATH"))
     if tool:
         return Nvidia(tool, env)

@@ -27,7 +27,8 @@ _MIG = re.compile(r" +MIG (?P<profile>\S+) +Device +\d+: \(UUID: ")
 
 
 def check(info: Info, env: Mapping[str, str]) -> None:
-    """Store in `info` the models of the GPUs that this task sees, and check their number.
+    """Store in `info` the models of the GPUs that this task sees, and check their number, unless
+    `env` of the role chooses the visible devices, or the resource's vendor is not known.
 
     Raises:
         BootstrapProblem: The task sees fewer GPUs than its role asked for.

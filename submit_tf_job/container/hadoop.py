@@ -16,7 +16,8 @@ WEB_PORTS = {"http": 9870, "https": 9871}
 
 
 def properties(environ: Mapping[str, str]) -> HadoopConfiguration:
-    """Return the properties in core-site.xml and hdfs-site.xml of this container's HADOOP_CONF_DIR.
+    """Return the properties in core-site.xml, hdfs-site.xml and hdfs-rbf-site.xml of the directory
+    that HADOOP_CONF_DIR in `environ` names, by default the working directory.
 
     Files that cannot be read are left out; the configuration's `problems` name them.
     """
@@ -34,7 +35,7 @@ def default_file_system(conf: Mapping[str, str]) -> str:
 
 def default_authority(conf: Mapping[str, str], scheme: str) -> str:
     """Return host and port (or the nameservice) of the default file system; "" if it has another
-    scheme.
+    scheme, or none is configured.
     """
     default, _, rest = default_file_system(conf).partition("://")
     return rest.partition("/")[0] if default == scheme else ""
@@ -51,7 +52,7 @@ def _name_node_suffixes(conf: Mapping[str, str], service: str) -> list[str]:
 def name_nodes(conf: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the NameNodes' RPC addresses by nameservice.
 
-    The address of a single NameNode has the key "".
+    The key "" has the address of the default file system, if that is a single NameNode.
     """
     host = default_authority(conf, "hdfs")
     services = listed(conf, "dfs.nameservices")
@@ -138,7 +139,8 @@ def _suffixes_of_address(address: str, conf: Mapping[str, str]) -> Iterator[str]
 
 
 def resolve_viewfs(authority: str, path: str, conf: Mapping[str, str]) -> str | None:
-    """Return the URI to which a viewfs path leads; None if no link covers the path.
+    """Return the URI to which a viewfs path leads; None if no link of the mount table covers the
+    path, and there is no fallback.
 
     The rules are those of Hadoop's ConfigUtil and Constants.CONFIG_VIEWFS_LINK.
     """

@@ -97,7 +97,9 @@ class HadoopConfiguration(Mapping[str, str]):
         self._defaults: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
-        """Return the value of a key, without white space around it (Configuration.getTrimmed)."""
+        """Return the value of a key, or of its deprecated name, without white space around it
+        (Configuration.getTrimmed).
+        """
         return self._with_variables(self.raw[NEW_NAMES.get(name, name)]).strip(SPACE)
 
     def __iter__(self) -> Iterator[str]:
@@ -114,13 +116,17 @@ class HadoopConfiguration(Mapping[str, str]):
         return found.group(0) if found else ""
 
     def begin(self, part: str) -> None:
-        """Apply the defaults of a part, which Hadoop loads before the part's own files."""
+        """Apply the defaults of a part (`CORE`, `HDFS`, `YARN`), which Hadoop loads before the
+        part's own files: they replace values of earlier files that are not final.
+        """
         self._defaults.update(DEFAULTS[part])
         for name in set(DEFAULTS[part]) - self._finals:
             self.raw.pop(name, None)
 
     def add(self, items: list[tuple[str, str | None, bool]], path: str) -> None:
-        """Add the properties of one file (Configuration.loadProperty)."""
+        """Add the properties of one file, as `read_file` returns them (Configuration.loadProperty).
+        A property that an earlier file made final is not replaced.
+        """
         for written, value, final in items:
             name = NEW_NAMES.get(written, written)
             if value is not None and name not in self._finals:
@@ -129,7 +135,9 @@ class HadoopConfiguration(Mapping[str, str]):
                 self._finals.add(name)
 
     def _with_variables(self, text: str) -> str:
-        """Expand variables in a text (Configuration.substituteVars)."""
+        """Expand variables in a text (Configuration.substituteVars). Return the text unchanged if
+        its variables refer to each other in a loop, or are nested too deeply.
+        """
         value = text
         for _ in range(SUBSTITUTIONS):
             found = VARIABLE.search(value)
@@ -143,7 +151,7 @@ class HadoopConfiguration(Mapping[str, str]):
 
     def _value_of_variable(self, name: str) -> str | None:
         """Return the value of a variable: an environment variable, a system property of Java, or a
-        key.
+        key; None if it is not set.
         """
         if name.startswith("env.") and name != "env.":
             found = from_environment(name[4:], self._environ)
@@ -156,13 +164,13 @@ class HadoopConfiguration(Mapping[str, str]):
 
 
 def is_true(conf: Mapping[str, str], name: str) -> bool:
-    """Return whether a value is "true" (Configuration.getBoolean)."""
+    """Return whether the value of a key is "true" (Configuration.getBoolean)."""
     return conf.get(name, "").lower() == "true"
 
 
 def listed(conf: Mapping[str, str], name: str) -> list[str]:
-    """Return the items of a value that are separated by commas or line ends, each item once
-    (Configuration.getTrimmedStringCollection).
+    """Return the items in the value of a key, which are separated by commas or line ends, each item
+    once (Configuration.getTrimmedStringCollection).
     """
     items = (item.strip(SPACE) for item in re.split("[,\\n]", conf.get(name, "")))
     return list(dict.fromkeys(filter(None, items)))
@@ -182,7 +190,9 @@ def from_environment(text: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _system_property(name: str) -> str | None:
-    """Return one of the Java system properties that configuration files use."""
+    """Return the value of a Java system property, if it is one of those that configuration files
+    use; None for any other.
+    """
     if name in ("user.name", "user.home"):
         try:
             entry = pwd.getpwuid(os.getuid())
@@ -216,7 +226,7 @@ def read_directory(
         read: Returns the content of a file.
 
     Raises:
-        BadConfiguration: A file is not XML, or includes a file that does not exist.
+        BadConfiguration: `read_file` cannot read a file, and `lenient` is not set.
     """
     found = HadoopConfiguration(environ)
     for part in (CORE, *parts):
@@ -246,7 +256,8 @@ def read_file(
         read: Returns the content of a file; it is also used for included files.
 
     Raises:
-        BadConfiguration: The file is not XML, or includes a file that does not exist.
+        BadConfiguration: The file cannot be read, is not XML, or includes a file that does not
+            exist, or in a loop, or by a URL.
     """
     return _FileParser(directory, path, read).items()
 
@@ -339,6 +350,9 @@ class _FileParser:
         Hadoop looks for the file on its class path first, which contains the configuration
         directory. Then it takes `href` as a URL, as an absolute path, and last as a path relative
         to the directory in which the program was started.
+
+        Raises:
+            BadConfiguration: `href` is a URL other than `file:`, or the files include each other.
         """
         if href is None:
             return

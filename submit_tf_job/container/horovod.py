@@ -115,7 +115,7 @@ def serve(info: Info) -> Callable[[], None] | None:
     """Run the store in the deciding task of a job with several processes.
 
     Returns:
-        A function that ends the store; None if the job needs no store.
+        A function that ends the store; None in any other task, and in a job of one process.
 
     Raises:
         BootstrapProblem: The task's port is in use.

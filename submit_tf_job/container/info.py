@@ -22,7 +22,7 @@ def log(text: str) -> None:
 
 
 def log_hold(info: Info, for_s: float) -> None:
-    """Write to the log of a held container on which node it is, and how long it stays."""
+    """Write to the log of a held container for how long it stays, and where its directory is."""
     text = "the job failed; this container stays for %d s (`hold_on_failure`), its directory is %s"
     log(text % (for_s, info.cwd))
 
@@ -103,12 +103,13 @@ class Info:
         return os.path.join(self.cwd, self.roles[self.role].get("workdir", "")).rstrip("/") or "/"
 
     def role_kind(self, role: str) -> str:
-        """Return the kind of a role's tasks."""
+        """Return the `kind` of a role, such as `contract.KIND_TRAINS`."""
         role_kind: str = self.roles[role]["kind"]
         return role_kind
 
     def leave_out(self, tasks: Mapping[str, Collection[int]]) -> None:
-        """Hide some tasks of elastic roles from programs; the ranks of the other tasks are
+        """Hide tasks of elastic roles, given as role → indexes, from programs; tasks that were
+        hidden before and are not among them are shown again. The ranks of the other tasks are
         consecutive.
         """
         self._present = {
@@ -117,7 +118,7 @@ class Info:
         }
 
     def present(self, role: str) -> Sequence[int]:
-        """Return the numbers of the tasks of a role that programs know, in order."""
+        """Return the indexes of the tasks of a role that programs know, in order."""
         return self._present.get(role) or range(self.counts[role])
 
     @property
@@ -135,20 +136,26 @@ class Info:
         return self._present[self.role].index(self.index)
 
     def host(self, task: str) -> str:
-        """Return the registry's host name of a task such as `worker-3`."""
+        """Return the registry's host name of a task such as `worker-3`.
+
+        Raises:
+            BootstrapProblem: The domain of the host names is not known.
+        """
         if not self.suffix:
             text = "the names of the other tasks are unknown: %s is not set"
             raise BootstrapProblem(text % contract.ENV_HOSTNAME)
         return (f"{task}.{self.suffix}").lower()
 
     def port(self, role: str, index: int) -> int:
-        """Return the port of a task."""
+        """Return the port of a task: the one that it took because its own was in use, or else its
+        own.
+        """
         name = f"{role}-{index}"
         return self.ports.get(name) or self.port_of(name)
 
     def port_of(self, name: str) -> int:
-        """Return the port that is computed from the run's name; if it is in use, the task takes
-        another one.
+        """Return the own port of the task `name`, which is computed from the run's name; if it is
+        in use, the task takes another one.
         """
         role, index = tfconfig.split_instance(name)
         return tfconfig.task_port(self.task["ports"], self.counts, self.run, role, index)
@@ -177,19 +184,21 @@ class Info:
         return [r for r in sorted(self.roles) if self.role_kind(r) != contract.KIND_SIDECAR]
 
     def addressed_tasks(self) -> list[str]:
-        """Return the tasks whose addresses programs get, in the same order in each task."""
+        """Return the tasks whose addresses programs get, in the same order in each task; tasks that
+        are left out are not among them.
+        """
         return [f"{role}-{i}" for role in self.addressed() for i in self.present(role)]
 
     def tf_config(self) -> str:
-        """Build TF_CONFIG."""
+        """Return TF_CONFIG of this task; "" if TensorFlow needs none."""
         legacy = bool(self.task.get("legacy_master"))
         return tfconfig.tf_config(
             self.sizes, self.task["cluster_roles"], self.role, self.position, self.address, legacy
         )
 
     def application(self) -> str:
-        """Return the application part of the container id; "" if there is no container id
-        (entry-point mode).
+        """Return the part of the container id that names the application, such as
+        `1700000000000_0001`; "" if there is no container id (entry-point mode).
         """
         return "_".join(self.container.split("_")[-4:-2])
 
@@ -228,5 +237,7 @@ def describe(info: Info, code: int, by_shell: bool = False) -> dict[str, Any]:
 
 
 def exit_status(status: int) -> int:
-    """Return the exit status to pass to YARN."""
+    """Return the exit status to pass to YARN: 95 in place of 22 and 24, which would mark the node
+    as unhealthy.
+    """
     return contract.EXIT_RESERVED_STATUS if status in contract.NEVER_PASSED_ON else status & 255

@@ -39,7 +39,9 @@ print(json.dumps(found))
 
 
 def check(info: Info, env: Mapping[str, str]) -> list[str]:
-    """Return a warning if the task's TensorFlow or Keras does not fit the job's strategy."""
+    """Return a list with one warning if the task's TensorFlow or Keras does not fit the job's
+    strategy; [] if they fit, or no Python is found.
+    """
     python = interpreter(info.roles[info.role]["command"], env.get("PATH"))
     if not python:
         return []
@@ -50,7 +52,7 @@ def check(info: Info, env: Mapping[str, str]) -> list[str]:
 
 def interpreter(command: str | Sequence[str], path: str | None) -> str | None:
     """Return the Python that a command starts; if it starts none, the Python that its scripts would
-    find.
+    find in `path`, the PATH; None if there is none.
     """
     words = command.split() if isinstance(command, str) else command
     named = [word for word in words if _PYTHON.fullmatch(word)]

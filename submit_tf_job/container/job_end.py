@@ -38,7 +38,9 @@ class JobEnd:
         self.leave_by = 0.0  # until when the last report is tried again
 
     def stopped(self, now: float) -> None:
-        """End the job because YARN stops it, or `submit_tf_job stop --grace`."""
+        """End the job because this task got SIGTERM, from YARN or from `submit_tf_job stop
+        --grace`.
+        """
         job, until = self.job, self.loop.signals.patient_until
         job.stop(now, graceful=now < until)
         job.linger_until = job.late_until = until if job.graceful else now
@@ -47,7 +49,9 @@ class JobEnd:
             self.command.stop_grace_s = until - now
 
     def begin(self, now: float) -> None:
-        """End this task's command, and tell the other tasks that the job ends."""
+        """End this task's command, and tell the other tasks that the job ends; the witness is told
+        last (`_close_application`). When YARN stops the job, only close the connections.
+        """
         job, command = self.job, self.command
         command.end_requested = True
         self.hold.begin(now)
@@ -68,7 +72,9 @@ class JobEnd:
         peer.send("end", why=self.job.why, status=self.job.leave_status(member), **more)
 
     def ask_to_save(self, peer: Peer, member: Member) -> None:
-        """Tell a task to end its command, in a graceful stop."""
+        """Tell a task to end its command in a graceful stop, if it is one of those that save
+        (`saves`).
+        """
         if saves(member):
             left_s = max(1.0, self.job.linger_until - time.monotonic())
             self._tell_end(peer, member, grace_s=round(left_s, 3))
@@ -118,13 +124,13 @@ class JobEnd:
         return is_held
 
     def told(self, at: float, member: Member) -> None:
-        """Note when the witness has learned of the end of the job."""
+        """Note at which time the witness has learned of the job's end; ignore any other task."""
         if member is self.job.witness and self.job.closing:
             self.witness_told_at = at
 
     def _close_application(self, now: float) -> bool:
         """Tell the witness, after all other tasks, that the job has ended; return whether it has
-        learned it.
+        learned it, or has had its time.
 
         When the container of the witness ends, the ApplicationMaster ends, and soon after it all
         containers that still run.
@@ -143,7 +149,9 @@ class JobEnd:
         return now >= self.closing_until or (told_at is not None and now >= told_at + FLUSH_S)
 
     def leave(self, now: float) -> None:
-        """Write the last report, and end this task."""
+        """Write the last report, and end this task. If the report cannot be written, do not end
+        yet: the next call tries again, for `LAST_REPORT_S` in all.
+        """
         job = self.job
         self.leave_by = self.leave_by or now + LAST_REPORT_S
         if job.graceful:

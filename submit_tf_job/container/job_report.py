@@ -138,7 +138,9 @@ def _role_counts(job: StateMachine, role: str) -> dict[str, int]:
 
 
 class Writer:
-    """Writes the report at most once a second, and at once when the job's state changes."""
+    """Writes the report at once when the job's state changes, else at most once a second if it has
+    changed, and every `HEARTBEAT_S` if not.
+    """
 
     def __init__(self, job: StateMachine) -> None:
         """Prepare to write into the log directory; without a log directory no report is written."""
@@ -150,7 +152,10 @@ class Writer:
         self.last: dict[str, Any] | None = None
 
     def write(self, now: float, changed: bool, over: bool = False) -> bool:
-        """Write the report if it is due; return True once all changes are in the file."""
+        """Write the report if it is due, and the file of the tasks' use. Return True once all
+        changes are in the file, or if there is no log directory to write to; False if the report is
+        not due, or could not be written.
+        """
         self.usage.write(now, over)
         state = self.job.phase + self.job.verdict
         pause_s = 1.0 if changed or self.failed_at is not None else HEARTBEAT_S
@@ -172,8 +177,8 @@ class Writer:
 
 # --- the record of the run ------------------------------------------------------------------------
 def leave_record(info: Info, report: Mapping[str, Any], usage: bytes = b"") -> None:
-    """Write the last report of a job that is over, and what its tasks used, to the run's record; an
-    error is only logged.
+    """Write the last report of a job that is over, and what its tasks used (`usage`), to the run's
+    record; an error is only logged. This takes at most `RECORD_S`.
     """
     found = dict(report)
     text = json.dumps(found, sort_keys=True).encode("utf-8")

@@ -89,9 +89,7 @@ def _clean_amounts(value: Any) -> dict[str, float]:
 
 
 def clean_use(value: Any) -> dict[str, Any] | None:
-    """Return the valid parts of the use that a task has reported; None if the report is not an
-    object.
-    """
+    """Return the valid parts of the use that a task has reported; None if that is not an object."""
     if not isinstance(value, dict):
         return None
     found: dict[str, Any] = {"for_s": untrusted.seconds(value.get("for_s"))}
@@ -196,7 +194,8 @@ class JobUsage:
         self.tasks[name] = use
 
     def metrics(self, at: float, task: str, progress: Mapping[str, Any], decides: bool) -> None:
-        """Add the metrics that a task has reported, `at` seconds after the start, to curves.
+        """Add the metrics that a task has reported, `at` seconds after the start, to curves; a job
+        has at most `MOST_METRICS` of these.
 
         A curve has the values of the task that reported the metric first; if the deciding task
         reports the metric later, the curve starts anew with that task's values.

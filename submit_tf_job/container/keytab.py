@@ -140,7 +140,11 @@ def find_problem(content: bytes, wanted: str) -> str:
 
 
 def weakness(content: bytes, wanted: str) -> str:
-    """Return why some clients may refuse a keytab that others can use; "" if no client will."""
+    """Return why some clients may refuse a keytab that others can use; "" if no client will.
+
+    Raises:
+        ValueError: The content is not a keytab.
+    """
     mine = [entry for entry in read(content) if matches(entry.principal, wanted)]
     if mine and all(entry.kind in DEAD_TYPES | WEAK_TYPES for entry in mine):
         text = "its keys of %s are of weak types (%s), which Java 17 and later refuse"

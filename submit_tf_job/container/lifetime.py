@@ -51,7 +51,12 @@ def watch(info: Info, ends: Callable[[float], None]) -> None:
 
 
 def _read_left(info: Info) -> float | None:
-    """Return the seconds until the lifetime ends; None if the job has no lifetime."""
+    """Return the seconds until the lifetime ends; None if the job has no lifetime, or its record
+    cannot be parsed.
+
+    Raises:
+        StoreError: HDFS does not respond; `NotFound` if there is no record.
+    """
     rule = info.task["record"]
     env = dict(info.env, HADOOP_USER_NAME=rule["user"])
     store = WebHdfs(rule["protocol"], rule["addresses"], env)

@@ -56,6 +56,9 @@ class Login:
 
         This is repeated before each login, because an administrator may have put a keytab with new
         keys on the node.
+
+        Raises:
+            LoginFailed: The keytab cannot be used.
         """
         self.keytab = os.path.join(self.info.cwd, self.task["keytab"])
         try:
@@ -115,7 +118,10 @@ class Login:
 
     def _by_library(self, env: Mapping[str, str]) -> float:
         """Log in with MIT's library, and return the ticket's lifetime in seconds; 0 if the image
-        has no such library.
+        has no such library, or it crashes.
+
+        Raises:
+            LoginFailed: The library could not log in.
         """
         argv = own_python.command_line("submit_tf_job.container.login", self.info, env)
         own = dict(own_python.environment_of(self.info, env), LC_ALL="C")
@@ -138,7 +144,9 @@ class Login:
         return KINIT_LIFE_S
 
     def keep(self, warn: Callable[[str], None]) -> None:
-        """Start a thread that renews the ticket; it calls `warn` when renewals start to fail."""
+        """Start a thread that renews the ticket; it calls `warn` when renewals start to fail, and
+        when they succeed again.
+        """
         threading.Thread(target=self._keep_ticket, args=(warn,), name="login", daemon=True).start()
 
     def _keep_ticket(self, warn: Callable[[str], None]) -> None:
@@ -158,8 +166,8 @@ class Login:
 
 
 def choose(principals: list[str], wanted: str, node: str) -> str:
-    """Return the principal to use: exactly the wanted one, or the one with the name of this node,
-    or the first one that matches `_HOST`.
+    """Return the principal to use, of those that match the wanted one: exactly that, or with
+    `_HOST` the one with the name of this node, or else the first one.
 
     HDFS maps all of them to one user.
     """
@@ -169,9 +177,12 @@ def choose(principals: list[str], wanted: str, node: str) -> str:
 
 
 def _output_of(argv: list[str], env: Mapping[str, str]) -> str:
-    """Run a program and return its output.
+    """Run a program and return its output on one line.
 
     The exit status is not used, because `Child.poll` may reap the process first.
+
+    Raises:
+        LoginFailed: The program cannot be run, or does not end in time.
     """
     try:
         done = run(argv, ONE_ATTEMPT_S, env)
@@ -183,7 +194,8 @@ def _output_of(argv: list[str], env: Mapping[str, str]) -> str:
 
 
 def log_in(info: Info, env: dict[str, str], warn: Callable[[str], None]) -> Login | None:
-    """Log in, and return the login; None if the login failed and the job does not require it.
+    """Log in, and return the login; None if the login failed and the job does not require it. After
+    a login, the variables for Kerberos are set in `env`.
 
     Raises:
         BootstrapProblem: The login failed, and the job requires it.
@@ -245,6 +257,6 @@ def gss_login() -> str:
 
 
 def main() -> int:
-    """Log in, print the result, and return the exit status."""
+    """Log in, print the result of `gss_login`, and return 0."""
     print(gss_login(), flush=True)
     return 0

@@ -136,7 +136,9 @@ def _prepare_task(info: Info, env: dict[str, str], command: TaskCommand) -> None
 
 
 def _give_credentials(info: Info, env: dict[str, str], command: TaskCommand) -> None:
-    """Give the program its HDFS credentials: delegation tokens, or a ticket of its own."""
+    """Give the program its HDFS credentials: delegation tokens, or a ticket of its own. Errors are
+    warnings, unless the job requires the login. Do nothing in a job without tokens.
+    """
     if not info.task.get("tokens"):
         return
     from submit_tf_job.container.tokens import Tokens

@@ -53,7 +53,9 @@ def directory_of(info: Info) -> str:
 
 
 def environment_of(info: Info, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the program's variables without those that change how Python itself starts."""
+    """Return the program's variables; but those that change how a Python process starts
+    (`PREFIXES`) are those of the bootstrap, or are left out.
+    """
     own = {name: value for name, value in env.items() if not name.startswith(PREFIXES)}
     mine = {name: value for name, value in info.env.items() if name.startswith(PREFIXES)}
     own.update((name, mine[name]) for name in mine if name == KEPT or "PYTHON" not in name)

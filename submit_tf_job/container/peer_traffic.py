@@ -81,7 +81,7 @@ class PeerTraffic:
 
     def result(self, now: float) -> bool | None:
         """Return whether a check has found the command listening for other tasks, or connected to
-        one; None if there were too few checks to tell.
+        one; None if there were too few checks to tell, or the command is not expected to do so.
         """
         sure = self.checks >= CHECKS and now - self.started >= self.long_enough_s
         return self.has_traffic or (False if sure else None)

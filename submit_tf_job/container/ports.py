@@ -67,8 +67,9 @@ class Reservation:
 def reserve(ports: list[int], whose: str, node: str, signals: Signals) -> Reservation:
     """Reserve the first port of `ports` that is free.
 
-    For the first port, wait some time until it is free: an earlier attempt of the same task may
-    still use it.
+    For the first port, wait up to `PATIENCE_S` until it is free, unless a signal ends this task: an
+    earlier attempt of the same task may still use it. `whose` and `node` name task and host in the
+    error.
 
     Raises:
         BootstrapProblem: All ports are in use.
@@ -102,8 +103,8 @@ def _first_free(ports: Iterable[int]) -> Reservation | None:
 
 
 def reserve_own(info: Info, signals: Signals) -> Reservation | None:
-    """Reserve the port of this task: its own port, or another free one. Return None if no other
-    task connects to this one.
+    """Reserve the port of this task: its own port, or another free one, which is noted in
+    `info.ports`. Return None if no other task connects to this one.
 
     Raises:
         BootstrapProblem: No free port was found.
@@ -120,7 +121,8 @@ def reserve_own(info: Info, signals: Signals) -> Reservation | None:
 
 
 def serve(info: Info, reserved: int) -> tuple[dict[str, int], list[Reservation], list[str]]:
-    """Choose a port for each name in the `ports` of this task's role.
+    """Choose a port for each name in the `ports` of this task's role. A fixed port is chosen even
+    if it is in use.
 
     `reserved` is the port that is already reserved for the task; 0 if there is none.
 
@@ -155,8 +157,9 @@ def serve(info: Info, reserved: int) -> tuple[dict[str, int], list[Reservation],
 
 
 def _candidate_ports(info: Info) -> Iterator[int]:
-    """Return the ports to try, the sidecar's own port first, which usually no other task of the job
-    uses.
+    """Return the ports to try for `ports` with `auto`. On the host network they begin with a
+    sidecar's own port, which usually no other task of the job uses; for other roles, after the own
+    port.
 
     A port that was chosen for one name is not tried for the next name.
     """

@@ -43,7 +43,8 @@ def ranks(info: Info) -> dict[str, int]:
 
 
 def variables(info: Info) -> dict[str, str]:
-    """Return the variables that need no file: ranks, and the deciding task's address.
+    """Return the variables that need no file: ranks (of a task that trains), and the deciding
+    task's address, if it is known.
 
     Each task is one process in a container of its own, which sees only its own GPUs; so the local
     rank of a task is always 0.

@@ -22,7 +22,9 @@ def _on_one_line(text: str) -> str:
 
 
 def clean_progress(value: Any) -> dict[str, Any] | None:
-    """Return the valid parts of the progress that a program reported; None if no part is valid."""
+    """Return the valid parts of the progress that a program reported; invalid parts are None or
+    left out. None if the value is not an object.
+    """
     if not isinstance(value, dict):
         return None
     metrics = value.get("metrics")
@@ -59,8 +61,8 @@ class Progress:
         self._keras: Keras | None = Keras()
 
     def poll(self) -> dict[str, Any] | None:
-        """Return the latest valid progress since the last call; progress in the file counts before
-        that in stdout.
+        """Return the latest valid progress since the last call; None if there is none. Progress in
+        the file counts before that in stdout.
         """
         printed = self._of_stdout()
         written = self._of_file()
@@ -112,7 +114,7 @@ def _parse_progress(text: str) -> dict[str, Any] | None:
 
 
 def _last_marked_progress(text: str) -> dict[str, Any] | None:
-    """Return the last valid progress line of a text."""
+    """Return the last valid progress line of a text; None if there is none."""
     for line in reversed(text.replace("\r", "\n").split("\n")):
         if line.startswith(contract.PROGRESS_MARK):
             try:
@@ -149,7 +151,7 @@ class Keras:
         self._whole = 0  # the epoch whose metrics these are
 
     def read(self, text: str) -> dict[str, Any] | None:
-        """Return the last progress in these whole lines, or None if they contain none."""
+        """Return the last progress in `text`, which has only whole lines; None if there is none."""
         found = None
         for line in re.split(_LINE_ENDS, text):
             found = self._parse_keras_line(re.sub(_STYLE, "", line).strip()) or found
@@ -211,8 +213,9 @@ class TaskNews:
     """
 
     def __init__(self, still_s: float) -> None:
-        """Start without tasks. A task stands still if it has had no news for `still_s` seconds, or
-        longer if its earlier pauses were long.
+        """Start without tasks. A task stands still if it has had no news for `still_s` seconds; for
+        twice its longest earlier pause, if that is longer; or for five times `still_s`, if it has
+        had none but at its start.
         """
         self.still_s = still_s
         self.tasks: dict[str, LastNews] = {}
@@ -235,16 +238,18 @@ class TaskNews:
 
     def last(self, names: list[str]) -> float:
         """Return the latest time at which any of the given tasks printed something or reported a
-        step.
+        step; the start of the commands if none did.
         """
         known = [self.tasks[name].news_at for name in names if name in self.tasks]
         return max(known, default=self.began)
 
     def found(self, now: float, names: list[str], wall: float) -> dict[str, Any] | None:
         """Return the tasks that stand still, in the form of the report; None if no task stands
-        still.
+        still, or if all are silent but not yet long enough. While others have news, a task that
+        never had any is not named.
 
         Args:
+            now: The time now.
             names: The tasks whose news counts: tasks that train and whose commands run.
             wall: The difference between seconds since 1970 and the times that this class gets.
         """

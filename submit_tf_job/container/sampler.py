@@ -121,8 +121,10 @@ class Sampler:
     # --- a command --------------------------------------------------------------------------------
     def begin(self, now: float, env: Mapping[str, str], ours: int) -> None:
         """Start to measure a command that has just started; the peak of an earlier command is kept.
+        The witness is not measured.
 
         Args:
+            now: The time now.
             env: The environment of the command.
             ours: The id of the bootstrap's guard process, which is not counted.
         """

@@ -62,7 +62,7 @@ def deliver(info: Info, tars: Iterable[str] = ()) -> None:
 
 def find_packages(info: Info, env: dict[str, str]) -> None:
     """Put the job's packages on Python's path, before the image's packages, and put their commands
-    on PATH.
+    on PATH. A whole environment (conda, venv) is activated instead.
 
     Raises:
         BootstrapProblem: The packages were made for another version of Python than the image has.
@@ -130,10 +130,11 @@ def _prepend_path(env: dict[str, str], name: str, path: str, last: bool = False)
 
 
 def unpack(archive: str, target: str) -> None:
-    """Unpack an archive into `target`.
+    """Unpack an archive into `target`. A zip file may contain no links.
 
     Raises:
-        ValueError: A member would be written outside of `target`.
+        ValueError: A member would be written outside of `target`, or is of a type that is not
+            unpacked.
     """
     os.makedirs(target, exist_ok=True)
     lower = archive.lower()
@@ -198,7 +199,8 @@ def extract(tar: tarfile.TarFile, target: str, links: bool = False) -> None:
 
 
 def inside(target: str, name: str) -> str:
-    """Return the path of a member of an archive below `target`.
+    """Return the path of a member of an archive below `target`. This guards against `..`, absolute
+    names, and links that were unpacked before and lead outside.
 
     Raises:
         ValueError: The path is outside of `target`.

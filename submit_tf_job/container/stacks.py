@@ -86,8 +86,9 @@ def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, Any]:
 def _stacks_of_process(
     path: str, process: Process, deadline: float, cwd: str
 ) -> tuple[str, tuple[str, str]]:
-    """Return the stacks of a process ("" if it does not run Python), and the place in the program
-    where it is now, with the key of that place.
+    """Return the stacks of a process, and the place in the program where it is now, with the key of
+    that place. If a Python process cannot answer, the reason takes the place of both; "" and ("",
+    "") if it does not run Python.
     """
     listens = _can_write_stacks(path, process.pid)
     if not listens and not process.name.startswith("python"):
@@ -200,8 +201,9 @@ class AllStacks:
         self.judges = False  # they are taken because nothing moves
 
     def poll(self, now: float) -> bool:
-        """Begin if a signal asks for stacks; return True once all tasks have answered, or the time
-        is up.
+        """Ask for the stacks, if a signal asks for them, or if no task that trains has had news for
+        `stall_timeout`. Return True once all tasks have answered, or the time is up: then the
+        stacks are written, and a stall is judged.
         """
         signals = self.command.signals
         if signals.asked_at and now >= signals.asked_at + CALM_S:
@@ -224,7 +226,7 @@ class AllStacks:
 
     def _judge_standstill(self, now: float, odd: str | None) -> None:
         """Warn of the standstill or let the job fail, unless a task that trains has made progress
-        or uses CPU time.
+        or uses CPU time. `odd` is the task whose stack differs from the others, if any.
         """
         job, stalls = self.job, self.stalls
         names = job.training() if job.phase == states.RUNNING else []
@@ -243,7 +245,9 @@ class AllStacks:
             job.warn_once(now, text)
 
     def begin(self, now: float, watch_s: float = 0.0) -> None:
-        """Ask all tasks for their stacks."""
+        """Ask all tasks but the witness for their stacks; each first watches its CPU time for
+        `watch_s`.
+        """
         self.number += 1
         self.until, self.found = now + ALL_S + watch_s, {}
         tasks = self.peers.tasks()
@@ -257,7 +261,7 @@ class AllStacks:
                 peer.send("stacks", number=number, limit=limit, watch_s=watch_s)
 
     def heard(self, name: str, number: Any, message: Mapping[str, Any]) -> None:
-        """Keep the answer of a task."""
+        """Keep the answer of a task; ignore a second one, and one to an earlier request."""
         if number == self.number and name in self.awaited:
             self.awaited.discard(name)
             keys = ("where", "key", "text")
@@ -266,7 +270,7 @@ class AllStacks:
 
     def _write_all_stacks(self, now: float) -> str | None:
         """Write the file with the stacks of all tasks, and keep an event; return the task whose
-        stack differs from the stacks of the other tasks.
+        stack differs from the stacks of the other tasks, or None.
         """
         job = self.job
         for name in self.awaited:
@@ -301,7 +305,7 @@ def order(
     job: StateMachine, found: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[str], str | None]:
     """Return the tasks in order, first the task whose stack differs from those of the others; and
-    the name of that task.
+    the name of that task, or None.
     """
     keys = {name: found[name]["key"] for name in found}
     trains = [name for name in job.members if job.members[name].role_kind == contract.KIND_TRAINS]

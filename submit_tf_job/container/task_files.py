@@ -77,9 +77,15 @@ def stacks_path(info: Info) -> str:
 
 
 def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) -> list[str]:
-    """Return the last lines of an output, without noise and without the bootstrap's own lines. If
-    the last 64 kB contain no exception but the output before them does, return the lines from that
-    exception on.
+    """Return the last lines of an output, without noise and without the bootstrap's own lines; []
+    if it cannot be read. If the last 64 kB contain no exception but the output before them does,
+    return the lines from that exception on.
+
+    Args:
+        path: The file.
+        lines: The largest number of lines.
+        width: The largest number of characters of one line.
+        total: The largest number of characters of all lines.
     """
     try:
         with open(open_regular(path), "rb") as source:
@@ -134,7 +140,8 @@ def _own_logs(info: Info, before: Mapping[str, tuple[int, int, int]]) -> list[st
 
 def log_files(info: Info) -> dict[str, tuple[int, int, int]]:
     """Return the files below the working directory that look like logs by their names, each with
-    the time of its last change, its size and its inode.
+    the time of its last change, its size and its inode. At most 20 directories, and 200 entries of
+    each, are looked at.
     """
     found = {}
     folders = [info.cwd]
@@ -221,7 +228,9 @@ def marker_path(info: Info) -> str:
 
 
 def read_marker(info: Info) -> dict[str, Any] | None:
-    """Return the outcome of an earlier start of this task in this application, or None."""
+    """Return the outcome of an earlier start of this task in this application; None if there is
+    none, or it is damaged.
+    """
     try:
         with open(open_regular(marker_path(info)), encoding="utf-8") as source:
             marker = untrusted.parse(source.read())
@@ -240,7 +249,9 @@ def write_marker(
     outcome: Mapping[str, Any],
     report: Mapping[str, Any] | None,
 ) -> None:
-    """Write the outcome for a later start of this task on this node."""
+    """Write the outcome for a later start of this task on this node. Do nothing without an
+    application id; ignore errors.
+    """
     path = marker_path(info)
     marker = {"application": info.application(), "attempt": info.attempt, "exit": status}
     if path:

@@ -45,6 +45,9 @@ def ordinal(counts: Mapping[str, int], role: str, index: int) -> int:
     name.
 
     Tasks that were added to a sidecar while the job ran come after all counted tasks.
+
+    Raises:
+        ValueError: The job has no such role.
     """
     if role not in counts:
         raise ValueError(f"no role {role!r} in {sorted(counts)}")
@@ -118,8 +121,8 @@ def other_ports(ports: Mapping[str, Any], run: str, port: int, tasks: int) -> li
 
 
 def ports_from(ports: Mapping[str, Any], port: int, step: int, most: int) -> list[int]:
-    """Return different ports of the range: first `port`, then others, each about `step` after the
-    one before.
+    """Return at most `most` different ports of the range: first `port`, then others, each about
+    `step` after the one before; the range is taken as a ring.
     """
     first, span = _port_range(ports)
     while gcd(step, span) > 1:  # it would come back to `port` before it has been everywhere
@@ -134,7 +137,7 @@ def _port_range(ports: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _first_place(ports: Mapping[str, Any], run: str) -> int:
-    """Return where in the range the ports of a run begin."""
+    """Return the offset in the range at which the ports of a run begin."""
     return zlib.crc32(run.encode("utf-8")) % _port_range(ports)[1]
 
 
@@ -158,11 +161,13 @@ def tf_config(
     """Return the value of TF_CONFIG for one task as compact JSON, or "" if TensorFlow needs none.
 
     The result is "" for a sidecar, for a role that is outside the cluster and is not the evaluator,
-    and for a cluster of one task, which TensorFlow runs as a single process.
+    and for a cluster of one task without an evaluator, which TensorFlow runs as a single process.
 
     Args:
         counts: Role to number of tasks.
         cluster_roles: The roles that TensorFlow's cluster contains.
+        role: The task's role.
+        index: The task's index, from 0.
         address: `address(role, index)` returns `host:port`.
         legacy_master: Write chief as `master`, for programs of TensorFlow 1.
     """

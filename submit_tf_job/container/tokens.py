@@ -100,7 +100,9 @@ def write(path: str, tokens: list[Token], secrets: list[tuple[bytes, bytes]]) ->
 
 # --- summaries ------------------------------------------------------------------------------------
 def summary(token: Token) -> dict[str, Any]:
-    """Return the fields of a token that are not secret: owner, service, times."""
+    """Return the fields of a token that are not secret: kind, service, owner, times. Of a token in
+    another format than HDFS's, only kind and service.
+    """
     fields: dict[str, Any] = {
         "kind": token.kind.decode("utf-8", "replace"),
         "service": token.service.decode("utf-8", "replace"),
@@ -117,7 +119,7 @@ def summary(token: Token) -> dict[str, Any]:
 
 
 def when(seconds: float) -> str:
-    """Format a time, or return "some day" if it is out of range."""
+    """Format a time in seconds since 1970, or return "some day" if it is out of range."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
     except (ValueError, OverflowError, OSError):
@@ -125,7 +127,9 @@ def when(seconds: float) -> str:
 
 
 def summary_line(fields: Mapping[str, Any], others: Iterable[str] = ()) -> str:
-    """Format the summary of a token as one line; unprintable characters are removed."""
+    """Format the summary of a token as one line; unprintable characters are removed. `others` are
+    further services under which the program finds the token.
+    """
     words = {
         key: "".join(char for char in str(value)[:200] if char.isprintable())
         for key, value in fields.items()
@@ -146,7 +150,8 @@ def summary_line(fields: Mapping[str, Any], others: Iterable[str] = ()) -> str:
 
 # --- aliases for all clients ----------------------------------------------------------------------
 def missing(tokens: Iterable[Token], conf: Mapping[str, str]) -> list[tuple[Token, str]]:
-    """Return (token, address) for each NameNode address for which no token has exactly that name.
+    """Return (token, address) for each NameNode address for which no token has exactly that name,
+    but a token under another name can be used.
 
     YARN's services API gets its token for `127.0.0.1:8020`, or for `ha-hdfs:ns1`. Java's client
     resolves such names; other clients compare the text with host:port of the URL (hdfs-native:
@@ -183,7 +188,7 @@ class Tokens:
     """The tokens that YARN gave this container."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
-        """Read the file that the environment names.
+        """Read the file that the environment names; without such a file there are no tokens.
 
         Raises:
             ValueError: The file cannot be read.
@@ -215,7 +220,7 @@ class Tokens:
 
     def install(self, env: dict[str, str], cwd: str, *, own_login: bool) -> None:
         """Write the tokens under every name that a client may look for, and set the variable
-        through which the program finds the file.
+        through which the program finds the file. Do nothing if YARN's own file has what is needed.
 
         With `own_login` the program gets no HDFS tokens: a client prefers a token to a ticket, even
         if the token has expired, and Hadoop's own client then ignores the ticket.

@@ -26,7 +26,9 @@ def _escape_code(match: Any) -> str:
 
 
 def clean_text(value: str) -> str:
-    """Return a text in which each invalid character is replaced by a backslash and its code."""
+    """Return a text in which each control character (but tabulator and line feed) and each lone
+    surrogate is replaced by a backslash and its code.
+    """
     return value if value.isprintable() else re.sub(_UNPRINTABLE, _escape_code, value)
 
 
@@ -81,7 +83,9 @@ def text(value: Any, most: int) -> str:
 
 
 def texts(value: Any, most: int = 500) -> list[str]:
-    """Return the texts of a list, each cut to a length; [] for a value of another type."""
+    """Return the texts of a list, each cut to a length, from its first `LISTED` items; [] for a
+    value of another type.
+    """
     found = value[:LISTED] if isinstance(value, list) else []
     return [item[:most] for item in found if isinstance(item, str)]
 
@@ -92,7 +96,7 @@ def whole(value: Any) -> int | None:
 
 
 def number(value: Any) -> float | None:
-    """Return a number; None for anything else."""
+    """Return a number; None for anything else, and for one that is not finite or 1e300 or more."""
     good = isinstance(value, (int, float)) and not isinstance(value, bool)
     return value if good and abs(value) < 1e300 else None
 
@@ -108,7 +112,7 @@ def metric(value: Any) -> float | str | None:
 
 
 def seconds(value: Any) -> float:
-    """Return a duration, at least 0; 0 for a value of another type."""
+    """Return a duration, from 0 to `LONGEST_S`; 0 for a value of another type."""
     return max(0.0, min(float(number(value) or 0), LONGEST_S))
 
 

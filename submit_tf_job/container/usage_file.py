@@ -28,7 +28,9 @@ class UsageWriter:
         self.last: dict[str, Any] | None = None
 
     def write(self, now: float, over: bool) -> None:
-        """Write the file if it is due, or if the job is `over`; ignore errors of the disk."""
+        """Add a point to the curves and write the file, if it is due or the job is `over`, and
+        there is something to write; ignore errors of the disk.
+        """
         job = self.job
         if not (job.usage.tasks or job.usage.curves) or not (over or now >= self.due):
             return

@@ -12,8 +12,8 @@ from submit_tf_job.container.left_files import is_the_programs
 
 
 def collected(directory: str, patterns: Sequence[str]) -> Iterator[str]:
-    """Yield the paths that match patterns, relative to a directory. If a directory matches, nothing
-    below it is yielded.
+    """Yield the paths, relative to a directory, that match glob patterns. If a directory matches,
+    nothing below it is yielded.
 
     Files of the bootstrap, hidden files, and links, which lead out of the directory, are left out.
     """
@@ -31,7 +31,8 @@ def collected(directory: str, patterns: Sequence[str]) -> Iterator[str]:
 
 def collect(directory: str, patterns: Sequence[str], target: str) -> None:
     """Move the files that match patterns into the directory `target`, under the same relative
-    paths; a file that exists there is not replaced.
+    paths; a file that exists there is not replaced. A file that cannot be moved is logged, and
+    stays.
     """
     for name in collected(directory, patterns):
         to = os.path.join(target, name)

@@ -57,7 +57,9 @@ def _written_at(store: FileStore, path: str, name: str) -> float | None:
 
 
 def main() -> int:
-    """Read the request from stdin, and print the newest checkpoint."""
+    """Read the request from stdin, and print the newest checkpoint, or why it is not known. Return
+    0.
+    """
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of libraries goes to the task's stderr
     try:

@@ -67,14 +67,19 @@ class NotFound(StoreError):
 class FileStore(ABC):
     """A file system; paths are absolute, without scheme and host.
 
-    The docstrings here say what each method promises, for all file systems.
+    The docstrings here say what each method promises, for all file systems. Each method raises
+    `StoreError` if it fails.
     """
 
     renames = True  # whether a directory is renamed as a whole, so that no reader sees a part of it
 
     @abstractmethod
     def stat(self, path: str) -> Entry:
-        """Return the entry of a path, or raise `NotFound`."""
+        """Return a path, whether it is a directory, and its size in bytes.
+
+        Raises:
+            NotFound: Nothing exists at the path.
+        """
 
     @abstractmethod
     def list(self, path: str) -> list[Entry]:
@@ -98,7 +103,7 @@ class FileStore(ABC):
 
     def version(self, path: str) -> Version | None:
         """Return a value that changes when something else is put at a path; None if nothing exists
-        at the path.
+        at the path. In an object store the value is always the same.
 
         A rename does not change the value.
         """
@@ -123,7 +128,9 @@ class FileStore(ABC):
 
 @contextlib.contextmanager
 def store_errors(path: str) -> Iterator[None]:
-    """Turn every exception in the block into `StoreError`; the messages begin with the path."""
+    """Turn every exception in the block into `StoreError` (`NotFound` if a file is missing); the
+    messages begin with the path.
+    """
     try:
         yield
     except (StoreError, GeneratorExit, KeyboardInterrupt, SystemExit):
@@ -140,7 +147,7 @@ def store_errors(path: str) -> Iterator[None]:
 
 
 def may_pass(error: str) -> bool:
-    """Return whether an error with this text and of this class may be temporary."""
+    """Return whether an error may be temporary; `error` is its class and its message."""
     return not any(word in error for word in LASTING)
 
 
@@ -150,13 +157,16 @@ def retry(
     wait: Callable[[float], object],
     waiting: Callable[[StoreError, float], None],
 ) -> Any:
-    """Call a function; call it again after temporary errors.
+    """Call a function; call it again after temporary errors. Return its result.
 
     Args:
         call: The function.
         patience_s: Seconds from the first error to the last attempt.
         wait: Waits for a number of seconds; returns true to stop trying.
         waiting: Called before each wait, with the error and the seconds since the first error.
+
+    Raises:
+        StoreError: The last error, if it is permanent, or no further attempt is made.
     """
     first, pause_s = None, 1.0
     while True:
@@ -179,8 +189,8 @@ class Copying:
     """
 
     def __init__(self, tell: Callable[..., None], patience_s: float) -> None:
-        """Start with nothing copied; an operation that fails is tried again for `patience_s`
-        seconds.
+        """Start with nothing copied. An operation that fails is tried again for `patience_s`
+        seconds; `tell` sends a message with the given fields to the task.
         """
         self.files = self.bytes = 0
         self.tell, self.patience_s = tell, patience_s
@@ -198,8 +208,8 @@ class Copying:
     def retry(self, call: Callable[[], Any], *, entry: bool = False) -> Any:
         """Call a function; call it again after temporary errors.
 
-        With `entry`, a permanent error concerns only this entry, and other entries are still
-        copied.
+        A permanent error also ends the retries of the other threads, except with `entry`: then it
+        concerns only this entry, and other entries are still copied.
         """
         try:
             return retry(call, self.patience_s, self.failed.wait, self._tell_waiting)
@@ -227,7 +237,9 @@ def _first_line(error: BaseException) -> str:
 
 
 def pieces(source: Any, size: int, tick: Callable[[int], None]) -> Iterator[bytes]:
-    """Yield the first `size` bytes of an open file: a program may still append to it."""
+    """Yield the first `size` bytes of an open file, to which a program may still append; `tick`
+    gets the number of bytes of each piece.
+    """
     while size:
         piece = source.read(min(size, PIECE))
         if not piece:

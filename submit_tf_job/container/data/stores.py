@@ -190,7 +190,8 @@ def open_store(uri: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
     """Return the store of a URI, and the path in it.
 
     Raises:
-        StoreError: The image has no library for this kind of store, or no server responds.
+        StoreError: The image has no library for this kind of store, the Hadoop configuration does
+            not name the NameNode, or no NameNode responds.
     """
     scheme, authority, path = _parts_of_uri(uri)
     if scheme == "file":
@@ -255,7 +256,12 @@ def _no_name_node(conf: HadoopConfiguration) -> str:
 
 
 def _check_reachable(addresses: list[str]) -> None:
-    """Fail within seconds if no NameNode accepts connections: hdfs-native tries for minutes."""
+    """Check that one of these NameNodes accepts a connection within `CONNECT_S`: hdfs-native tries
+    for minutes.
+
+    Raises:
+        StoreError: None does; it may be temporary.
+    """
     problems = []
     for address in addresses:
         host, port = hadoop.host_and_port(address)

@@ -65,10 +65,11 @@ class Data:
 
     # --- before the command ---
     def prepare(self) -> None:
-        """Set the variables, compute which input files are this task's, and download them.
+        """Set the variables, compute which input files are this task's, and download them. If a
+        signal ends the task meanwhile, return without all of them.
 
         Raises:
-            BootstrapProblem: An input cannot be downloaded.
+            BootstrapProblem: An input cannot be downloaded, or its list of files not be read.
         """
         self.env.update(self.variables())
         steps = []
@@ -132,7 +133,9 @@ class Data:
         return path
 
     def _share_of_files(self, name: str) -> list[str]:
-        """Return the files of this task: every n-th of the common list."""
+        """Return the files of this task: every n-th of the common list, where n tasks read the
+        input; all files for a task that does not train but needs them.
+        """
         path = os.path.join(self.info.cwd, contract.INPUT_LIST % name)
         try:
             files = list(filter(str.strip, _read_lines(path)))
@@ -187,7 +190,10 @@ class Data:
                 yield name, item, item["uri"] + (f"/{self.info.name}" if of_each else "")
 
     def uploads(self, failed: bool) -> list[dict[str, Any]]:
-        """Return the outputs that this task uploads after its command, as steps for `store`."""
+        """Return the outputs that this task uploads after its command, as steps for `store`.
+        Outputs to which it wrote nothing may be left out; after a failure (`failed`), so are those
+        that are then discarded.
+        """
         steps = []
         for name, item, uri in self._own_outputs():
             folder, overwrite = os.path.join(self.info.cwd, OUTPUTS, name), item["overwrite"]
@@ -213,8 +219,8 @@ class Data:
         return collected(self.info.workdir, item.get("collect", []))
 
     def unstored(self) -> Iterator[tuple[str, str]]:
-        """Yield, if the task is being stopped, a warning for each of its outputs, and the output's
-        name. The warning is true until the output is stored.
+        """Yield a warning that the task was stopped before an output was stored, and the output's
+        name, for each output that this task stores. The warning is true until then.
         """
         for name, item, uri in self._own_outputs():
             rule = ", and its `on_failure` is discard" * (item["on_failure"] == "discard")
@@ -258,7 +264,7 @@ class Data:
 
 
 class _Copy:
-    """Copies in a process of its own, and in a second process if the first one dies.
+    """Copies in a process of its own; if that process dies or hangs, another one continues.
 
     The progress goes to the log; warnings go to the log and to the job's report.
     """
@@ -279,7 +285,7 @@ class _Copy:
         self.told, self.stages = 0.0, 0
 
     def run(self) -> dict[str, Any]:
-        """Copy, and return the last message of the process.
+        """Copy, and return the last message of the process: `t` is "done" or "failed".
 
         Raises:
             Stopped: This task must end.

@@ -119,7 +119,9 @@ def _fetch_file(copying: Copying, store: FileStore, entry: Entry, target: str) -
 
 # --- the program ----------------------------------------------------------------------------------
 def run(request: Mapping[str, Any], tell: Callable[..., None]) -> int:
-    """Run the steps, report progress and the result, and return the exit status."""
+    """Run the steps, report progress and the result, and return the exit status. The first download
+    that fails ends the run; after a failed upload, the others are still tried.
+    """
     copying = Copying(tell, request["patience_s"])
     failures: list[dict[str, str]] = []
     for step in request["steps"]:
@@ -143,7 +145,7 @@ def run(request: Mapping[str, Any], tell: Callable[..., None]) -> int:
 
 
 def main() -> int:
-    """Run the request on stdin."""
+    """Read a request from stdin, run it, and print the messages. Return the exit status."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of libraries goes to the task's stderr
 

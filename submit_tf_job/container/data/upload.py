@@ -77,7 +77,9 @@ def entries(root: str) -> Iterator[tuple[str, str, str]]:
 
 
 def is_empty(root: str) -> bool:
-    """Return whether there is nothing to store below a directory."""
+    """Return whether there is nothing to store below a directory, or no such directory; False if it
+    cannot be read.
+    """
     try:
         return all(kind in (DIRECTORY, NOTHING) for kind, _, _ in entries(root))
     except StoreError as err:
@@ -85,8 +87,8 @@ def is_empty(root: str) -> bool:
 
 
 def signature(path: str) -> dict[str, Any]:
-    """Return the content of the mark that an upload has written on this disk; {} for any other
-    file.
+    """Return the content of a mark that an upload has written, from a file on this disk; {} for any
+    other file.
     """
     with contextlib.suppress(OSError), open(path, "rb") as source:
         return _signature_of(source.read(1000))
@@ -110,6 +112,9 @@ class OutputUpload:
     put there meanwhile is never lost. With `overwrite`, content that existed there when the upload
     began is renamed away first. It is then moved to the user's trash, unless an upload of this
     program wrote it: a wrong URI must not delete another directory.
+
+    An object store has no renames: there the objects are written to the place one by one, and
+    former objects are removed afterwards.
     """
 
     def __init__(
@@ -173,8 +178,8 @@ class OutputUpload:
         self.copying.tell(t="note", text=f"the output {self.step['name']}: {text}")
 
     def _find_objects(self) -> list[str]:
-        """Return the objects that exist at the place; they are removed when the new objects are
-        there.
+        """Return the objects that exist below the place; they are removed when the new objects are
+        there. An object with the very name of the place is removed now.
         """
         if not self.store.exists(self.place):
             return []
@@ -311,7 +316,11 @@ class OutputUpload:
 
     # --- copying ---
     def _write_entries(self, directories: list[str], files: list[str]) -> None:
-        """Write all that can be stored to `place`."""
+        """Write all that can be stored to `place`, and the mark.
+
+        Raises:
+            StoreError: No file could be stored, or the store does not respond.
+        """
         self._with_retries(partial(self.store.mkdirs, self.place))
         for name in sorted(directories):
             self._store_entry(name, partial(self.store.mkdirs, posixpath.join(self.place, name)))
@@ -378,8 +387,8 @@ class OutputUpload:
 
     # --- the last step ---
     def _rename_to_target(self) -> None:
-        """Rename the upload to its target; if something else exists there, rename it to a name
-        beside the target.
+        """Rename the upload to its target; if something else exists there, or entries are missing,
+        rename it to a name beside the target, and raise `StoreError`.
         """
         if not self.store.renames:
             if self.place == self.aside or self._is_partial():
@@ -467,8 +476,8 @@ class OutputUpload:
 
     # --- after it ---
     def _clear_away(self) -> None:
-        """Remove the replaced output, and the leftovers of killed uploads. Errors are ignored,
-        because the output is stored by now.
+        """Remove the replaced output, and the leftovers of killed uploads; do nothing in an object
+        store. Errors are only noted or ignored, because the output is stored by now.
         """
         if not self.store.renames:
             return
@@ -518,7 +527,10 @@ class OutputUpload:
         self.store.rename(old, self.cleared[old])
 
     def _remove_leftovers(self) -> None:
-        """Remove the leftovers of uploads to this target that were killed more than a day ago."""
+        """Clear away what killed uploads to this target left more than a day ago: remove their
+        unfinished copies, and move former outputs that they had renamed away to the trash. A former
+        output that a lost container of this task had renamed away is cleared away at once.
+        """
         written = self.store.version(self.target)
         before = (written or [0])[0] - LEFT_MS
         mine = f"{self.prefix}{self.step['run']}-{self.step['task']}-"

@@ -1,4 +1,6 @@
-"""HDFS over HTTP with the standard library, for images without hdfs-native."""
+"""HDFS over HTTP with the standard library: for the bootstrap itself, and for images without
+hdfs-native.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,13 @@ class WebHdfs(FileStore):
     """
 
     def __init__(self, protocol: str, addresses: list[str], env: Mapping[str, str]) -> None:
-        """Start with the first address, without sending a request."""
+        """Start with the first address, without sending a request.
+
+        Args:
+            protocol: `http` or `https`.
+            addresses: host:port of each NameNode's web server.
+            env: Names the token file, and the user if there is no token (`HADOOP_USER_NAME`).
+        """
         self.protocol, self.addresses = protocol, list(addresses)
         self.date = ""  # the NameNode's time of the last answer
         token = _encoded_token(env.get(ENV_FILE, "")) or _encoded_token(env.get(GIVEN_TOKENS, ""))
@@ -56,6 +64,10 @@ class WebHdfs(FileStore):
     def _send_to_active(self, method: str, path: str, operation: str, **options: str) -> Any:
         """Send one operation to the active NameNode; return the JSON of the response, or the
         address to which it redirects.
+
+        Raises:
+            StoreError: The operation failed, or no NameNode is active; `NotFound` if the path is
+                missing.
         """
         with store_errors(path):  # which may not be UTF-8, as HDFS' names are
             query = urlencode({"op": operation, **self.identity, **options})
@@ -198,7 +210,8 @@ def _value_of_response(path: str, answer: http.client.HTTPResponse, body: bytes)
 
 
 def _encoded_token(path: str) -> str:
-    """Return the HDFS delegation token in the encoding of WebHDFS; "" if there is no token.
+    """Return the HDFS delegation token in a token file in the encoding of WebHDFS; "" if there is
+    none.
 
     The encoding is identifier, password, kind and service, in URL-safe base64.
     """

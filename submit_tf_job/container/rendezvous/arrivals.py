@@ -18,8 +18,8 @@ MOST_SIDECARS = 1000  # per role; their number comes from outside, and bounds me
 
 
 def container_numbers(container: Any) -> tuple[int, ...]:
-    """Return the numbers by which the containers of one application are ordered, taken from an id
-    such as `container_e1_17_0001_01_000005`.
+    """Return the numbers by which the containers of one application are ordered: (1, 5) for
+    `container_e1_17_0001_01_000005`, () for a text that is not a container id.
     """
     first, *parts = untrusted.text(container, 255).split("_")
     numbers = [part for part in parts[-2:] if part.isdecimal() and len(part) <= untrusted.DIGITS]
@@ -73,8 +73,8 @@ def hello(
 
 
 def _member_of(job: Rendezvous, role: Any, index: Any) -> Member | None:
-    """Return a task; None for an unknown task. Create the task if it is a sidecar that was added
-    while the job ran.
+    """Return the task of a role and index; None if the job has no such task. Create the task if it
+    is a sidecar that was added while the job ran; a role has at most `MOST_SIDECARS`.
     """
     if not isinstance(role, str) or untrusted.whole(index) is None:
         return None
@@ -205,8 +205,8 @@ def _awaits_its_generation(
 
 
 def _count_replaced_process(job: Rendezvous, now: float, member: Member) -> bool:
-    """If a task's process was replaced and the former process reported no end, count that process
-    as lost. Return whether the job ends.
+    """If a task is lost, and a new process of it connects, count the former process as failed,
+    because it reported no end. Return whether the task has thereby ended for good.
     """
     if member.state != states.LOST:
         return False
@@ -238,7 +238,7 @@ def _end_training(job: Rendezvous, now: float) -> None:
 def _store_introduction(
     job: Rendezvous, now: float, member: Member, message: Mapping[str, Any]
 ) -> None:
-    """Store the host, ports and warnings of a hello message."""
+    """Store the host, address, container, ports and GPUs of a hello message, and its warnings."""
     for key in ("host", "address", "container"):
         setattr(member, key, untrusted.text(message.get(key), 255))
     member.ports = untrusted.ports(message.get("ports"))
@@ -262,7 +262,10 @@ def _await_new_name(job: Rendezvous, member: Member) -> None:
 def _store_place(
     job: Rendezvous, now: float, member: Member, message: Mapping[str, Any], ends: tuple[str, str]
 ) -> None:
-    """Store on which host a task is, and how long it took to connect."""
+    """Store the port of a task, and the addresses of its connection (`ends`). Before the start,
+    also note when the task was launched, and how long it searched; later, warn if programs have a
+    former address of the task.
+    """
     member.origin, here = ends
     if here and (not job.me.address or is_loopback(job.me.address)):
         job.me.address = job.me.origin = here
@@ -340,7 +343,9 @@ def connection_lost(
 def ready(
     job: Rendezvous, member: Member, port: int, ports: Mapping[str, int] | None = None
 ) -> None:
-    """Record that a task has ended its command, and waits for the start of the next one."""
+    """Record that a task has ended its command, and waits for the start of the next one; `port` and
+    `ports` are the ports that it has reserved now.
+    """
     rejoins = member.name in job.rejoining
     job.rejoining.discard(member.name)
     member.port = port
@@ -352,7 +357,9 @@ def ready(
 
 
 def is_stale(job: Rendezvous, name: str, address: str) -> bool:
-    """Return whether DNS still has the address of a task's former container."""
+    """Return whether `address`, which DNS has returned for a task, belongs to a former container of
+    the task.
+    """
     member = job.members[name]
     known = job.is_addressed(member, job.has_mixed_addresses())
     return member.attempt > 0 and known and address != member.address

@@ -27,7 +27,9 @@ def leave_status(job: Rendezvous, member: Member) -> int:
 
 # --- the end of the training ----------------------------------------------------------------------
 def check(job: Rendezvous, now: float) -> None:
-    """Begin the end of the job as soon as the tasks that decide it have ended."""
+    """Enter the phase FINISHING, in which the other tasks have `finish_timeout` to end, if the
+    tasks that decide the end have ended.
+    """
     if job.phase in (states.WAITING, states.RUNNING) and not _count_awaited_tasks(job):
         job.phase = states.FINISHING
         job.finish_deadline = now + job.info.task["finish_timeout_s"]
@@ -44,8 +46,8 @@ def _count_awaited_tasks(job: Rendezvous) -> int:
 
 
 def _count_open(job: Rendezvous, *role_kinds: str) -> int:
-    """Count the tasks of these kinds that have not ended, by adding the counts of states, without a
-    loop over all tasks.
+    """Count the tasks of roles of these kinds that have not ended, by adding the counts of states,
+    without a loop over all tasks.
     """
     roles = [r for r in job.info.counts if job.info.role_kind(r) in role_kinds]
     return sum(job.info.counts[r] - job.count(r, *HAVE_ENDED) for r in roles)
@@ -61,8 +63,8 @@ def _open_tasks(job: Rendezvous, role_kind: str) -> list[Member]:
 
 
 def finish(job: Rendezvous, now: float, read: float) -> bool:
-    """End the job once the other tasks have ended, or the time for them to end is over. Return
-    whether a task that had to end has not ended, which is recorded as a failure.
+    """End the job once the other tasks have ended, or, by the time `read`, the time for them to end
+    is over. Return whether a task that had to end has not ended, which is recorded as a failure.
     """
     waits = read < job.finish_deadline
     if waits and _count_open(job, contract.KIND_TRAINS, contract.KIND_EVALUATES):
@@ -120,7 +122,7 @@ def _end_of_training(job: Rendezvous) -> str:
 
 def awaited(job: Rendezvous) -> dict[str, Any] | None:
     """Return, for the report, the tasks that must end before the job can end, and until when the
-    job waits for them.
+    job waits for them; None before the phase FINISHING and after it.
     """
     if job.phase != states.FINISHING:
         return None
@@ -132,7 +134,7 @@ def awaited(job: Rendezvous) -> dict[str, Any] | None:
 
 # --- the end of the job ---------------------------------------------------------------------------
 def end(job: Rendezvous, now: float, verdict: str, why: str) -> None:
-    """End the job."""
+    """Enter the phase ENDING with a verdict, and with the reason `why` for the log."""
     job.phase, job.verdict, job.why = states.ENDING, verdict, why
     job.linger_until = now + job.info.stop_grace_s + 1.5
     if verdict == states.SUCCEEDED:
@@ -153,7 +155,7 @@ def end(job: Rendezvous, now: float, verdict: str, why: str) -> None:
 
 def stop(job: Rendezvous, now: float, graceful: bool = False) -> None:
     """End the job because the deciding task got SIGTERM, as when YARN stops a job. In a `graceful`
-    stop the tasks first have time to save.
+    stop the tasks first have time to save. Do nothing if the job ends already.
     """
     if job.phase != states.ENDING:
         job.graceful = graceful

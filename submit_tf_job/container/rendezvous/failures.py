@@ -18,7 +18,9 @@ PER_SECOND = 500.0
 
 # --- records --------------------------------------------------------------------------------------
 def lost_record(job: Rendezvous, member: Member) -> dict[str, Any]:
-    """Return the record of a task whose connection was lost."""
+    """Return the record of a task whose connection was lost; its reason is "killed" if the task had
+    reported a SIGTERM.
+    """
     if member.stopping:
         text = "%s was stopped from outside by SIGTERM (preempted, its node drained, or killed by "
         text = text % member.name + "hand)"
@@ -41,7 +43,9 @@ def _stall_message(job: Rendezvous) -> str:
 
 # --- one failure ----------------------------------------------------------------------------------
 def overdue(job: Rendezvous, now: float, read: float, member: Member) -> None:
-    """Handle a task that has not come back in time: after a lost connection, or after a restart."""
+    """Count a task as failed if it has not come back in time, after a lost connection or for a
+    restart. All messages that had arrived by the time `read` have been handled.
+    """
     task = job.info.task
     if member.state == states.LOST and read >= member.since + _patience_s(job, member):
         failed(job, now, member, lost_record(job, member))
@@ -53,10 +57,11 @@ def overdue(job: Rendezvous, now: float, read: float, member: Member) -> None:
 
 
 def _patience_s(job: Rendezvous, member: Member) -> float:
-    """Return for how many seconds the deciding task waits for a task whose connection was lost.
+    """Return for how many seconds the deciding task waits for a task whose connection was lost:
+    `grace`; or some seconds if the kernel on the task's side closed the connection.
 
-    When YARN stops a job, its tasks do not end at the same moment; the first ends must not count as
-    failures.
+    A task that YARN stops has `grace`: when YARN stops a job, its tasks do not end at the same
+    moment, and the first ends must not count as failures.
     """
     grace_s: float = job.info.task["grace_s"]
     if member.stopping or not member.closed:
@@ -65,7 +70,9 @@ def _patience_s(job: Rendezvous, member: Member) -> float:
 
 
 def failed(job: Rendezvous, now: float, member: Member, record: dict[str, Any]) -> None:
-    """Handle a failed or lost task."""
+    """Decide what follows from the failure or loss of a task: the others continue without it, YARN
+    restarts it, there is only a warning, or the failure is a candidate for the job's first one.
+    """
     most: int = job.info.roles[member.role]["max_restarts"]
     lost = record["status"] is None and kind_of(record) == contract.RETRY_LOST
     if start.goes_on_without(job, member, lost):
@@ -121,7 +128,9 @@ def _can_end_job(job: Rendezvous, member: Member) -> bool:
 
 
 def stalled(job: Rendezvous, now: float, name: str, text: str) -> None:
-    """Fail the job, or call the next generation, because all tasks that train stand still."""
+    """Record that all tasks that train stand still, as a failure of the task `name`. The next
+    `tick` calls the next generation, or fails the job.
+    """
     job.failures.append(job.record(job.members[name], now, contract.REASON_STALLED, text))
     job.settle_until = now
 
@@ -167,7 +176,8 @@ def _keep_later(job: Rendezvous, records: list[dict[str, Any]]) -> None:
 
 # --- the next generation --------------------------------------------------------------------------
 def retried(job: Rendezvous, now: float, cause: Mapping[str, Any]) -> bool:
-    """Call the next generation if `retries` covers the first failure; return whether it was called.
+    """Call the next generation if `retries` covers the first failure (`cause`); return whether it
+    was called.
 
     If the failure is that YARN has ended tasks of an elastic role, and enough tasks are left, the
     new generation does not count as a retry.
@@ -199,8 +209,8 @@ def retried(job: Rendezvous, now: float, cause: Mapping[str, Any]) -> bool:
 def _call_next(
     job: Rendezvous, now: float, cause: Mapping[str, Any], text: str, known: bool = True
 ) -> None:
-    """Call the next generation; `known` tells whether it is known when the present generation
-    started.
+    """Call the next generation, and log `text`; `known` tells whether it is known when the present
+    generation started.
     """
     wall = job.info.wall
     began = wall + job.generation_started if known else None
@@ -223,10 +233,11 @@ def grow(job: Rendezvous, now: float) -> None:
 
 
 def continue_after_loss(job: Rendezvous, now: float, history: Mapping[str, Any]) -> None:
-    """Start a generation after the former deciding task was lost. In this process, the loss is
-    counted once.
+    """Count the loss of the former deciding task, once in this process, and call the next
+    generation; end the job if no retries are left.
 
-    Other tasks may remember more generations than the task that reported the loss first.
+    `history` is what another task remembers. Other tasks may remember more generations than the
+    task that reported the loss first.
     """
     if job.predecessor is None:
         text = "%s was lost (killed, or its node died), and YARN has started it again"

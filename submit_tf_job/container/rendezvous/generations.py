@@ -81,7 +81,9 @@ class Generations:
         return f"not retried: no retries are left (`retries.max` is {self.most})"
 
     def covers(self, cause: Mapping[str, Any]) -> bool:
-        """Return whether `retries.on` names a failure."""
+        """Return whether `retries.on` names a failure; True for a training that stands still, whose
+        retry `stall_timeout` asks for.
+        """
         if "any" in self.on or cause.get("status") in self.on:
             return True
         kind = kind_of(cause)
@@ -119,7 +121,8 @@ class Generations:
         )
 
     def left_out(self) -> str:
-        """Return a sentence if YARN no longer uses a node because of the last loss; "" otherwise.
+        """Return a sentence if YARN starts no more containers of the role on a node because of the
+        last loss; "" otherwise.
 
         YARN counts the failures of each component on each node; but not the loss of a container
         that was preempted or stopped.
@@ -161,8 +164,8 @@ def _ended_generation(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kind_of(cause: Mapping[str, Any]) -> str:
-    """Return the word of `retries.on` that covers a failure; "" for a failure of the program
-    itself.
+    """Return the word of `retries.on` that covers a failure, or "stalled"; "" for a failure of the
+    program itself.
 
     Return "grown" or "shrunk" if the generation ended without a failure, because the number of
     tasks of an elastic role changed.

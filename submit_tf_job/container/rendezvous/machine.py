@@ -52,12 +52,15 @@ class StateMachine(Rendezvous):
 
     # --- tasks ------------------------------------------------------------------------------------
     def running(self, member: Member) -> None:
-        """Record that a task's command runs."""
+        """Record that a task's command runs, if the task was waiting for its start."""
         if member.state == states.ARRIVED:
             self.set_state(member, states.ALIVE)
 
     def done(self, now: float, member: Member, message: Mapping[str, Any]) -> None:
-        """Handle the end of a task's command; `message` has the fields of `describe`."""
+        """Handle the end of a task's command; `message` is a record as `info.describe` returns it,
+        with further fields. Ignored for a command of an earlier generation, and for a task that has
+        ended or restarts.
+        """
         if self.stays(member) and message.get("generation") != self.generation:
             return  # of an earlier generation
         if member.state in states.OUT or member.state == states.RESTARTING:
@@ -143,7 +146,9 @@ class StateMachine(Rendezvous):
         return round((1 - part) * took / gone, 1) if gone > 0 and took >= PACE_S else None
 
     def training(self) -> list[str]:
-        """Return the tasks that train and whose commands run."""
+        """Return the tasks that train and whose commands run. Roles with `ports` are left out,
+        because a server may wait for its users.
+        """
         return [
             member.name
             for member in self.cluster
@@ -153,7 +158,8 @@ class StateMachine(Rendezvous):
 
     # --- time -------------------------------------------------------------------------------------
     def tick(self, now: float, read_until: float | None = None) -> None:
-        """Handle the deadlines that have passed, and include elastic tasks that have arrived.
+        """Handle the deadlines that have passed, and include elastic tasks that have arrived. Do
+        nothing once the job ends.
 
         Args:
             read_until: All messages that had arrived by this time have been read; so a deadline for

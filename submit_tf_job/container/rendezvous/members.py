@@ -33,7 +33,9 @@ def listed(names: list[str]) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Return whether an address is the host's own."""
+    """Return whether an IPv4 address is a loopback address (127.…), which other machines cannot
+    reach.
+    """
     return address.startswith("127.")
 
 
@@ -63,7 +65,7 @@ class Member:
 
 
 class Rendezvous:
-    """The state of the job."""
+    """The state of the job, as its deciding task keeps it."""
 
     def __init__(self, info: Info, now: float, tell: Callable[[str], None]) -> None:
         """Start to wait at `now`, the start of the deciding task's bootstrap; `tell` is called with
@@ -139,7 +141,9 @@ class Rendezvous:
         self.wary_until = now  # until then a lost connection is no cause of a failure
 
     def await_start(self, now: float) -> None:
-        """Wait for the start of a generation, from `now` on."""
+        """Begin to wait, at `now`, for the start of a generation; forget the failures and times of
+        the former one.
+        """
         self.phase = states.WAITING
         self.generation_started = now
         self.start_deadline = now + self.info.task["start_timeout_s"]
@@ -157,7 +161,9 @@ class Rendezvous:
 
     # --- tasks ------------------------------------------------------------------------------------
     def set_state(self, member: Member, state: str, now: float = 0.0) -> None:
-        """Change a task's state, and update all counts in constant time."""
+        """Change a task's state, and update all counts in constant time. `now` is needed for the
+        states in `AWAY`: since when the task is away.
+        """
         counts = self.counts[member.role]
         counts[member.state] -= 1
         counts[state] = counts.get(state, 0) + 1
@@ -176,7 +182,9 @@ class Rendezvous:
         return sum(counts.get(state, 0) for state in states)
 
     def stays(self, member: Member) -> bool:
-        """Return whether a task keeps its container for a later generation; sidecars do not."""
+        """Return whether a task keeps its container for a later generation: in a job with
+        `retries`, each task that is not a sidecar.
+        """
         return self.retries > 0 and not member.is_sidecar
 
     def is_elastic(self, member: Member) -> bool:
@@ -188,7 +196,7 @@ class Rendezvous:
         return member.state == states.LEFT_OUT and member.name not in self.rejoining
 
     def left_out(self) -> dict[str, list[int]]:
-        """Return, by role, the tasks without which the present generation runs."""
+        """Return, by role, the indexes of the tasks without which the present generation runs."""
         return {
             role: [
                 index
@@ -209,8 +217,8 @@ class Rendezvous:
 
     # --- addresses --------------------------------------------------------------------------------
     def has_mixed_addresses(self) -> bool:
-        """Return whether some tasks connected from other machines: loopback is then not a usable
-        address.
+        """Return whether a task reported an address that is not a loopback address: loopback
+        addresses are then not usable.
         """
         return any(
             member.address and not is_loopback(member.address) for member in self.members.values()
@@ -218,8 +226,8 @@ class Rendezvous:
 
     @staticmethod
     def is_addressed(member: Member, mixed: bool) -> bool:
-        """Return whether the address that a task reported is also the source address of its
-        connection.
+        """Return whether the address that a task reported is usable: it is also the source address
+        of the task's connection and, if `mixed` (`has_mixed_addresses`), not a loopback address.
         """
         return (
             bool(member.address)
@@ -245,17 +253,20 @@ class Rendezvous:
 
     # --- what is told -----------------------------------------------------------------------------
     def event(self, now: float, text: str) -> None:
-        """Keep an event; the first fifty events and the last fifty are kept."""
+        """Log an event, and keep it for the report; the first fifty events and the last fifty are
+        kept.
+        """
         self.tell(text)
         if len(self.events) >= 100:
             del self.events[50]
         self.events.append({"at": self.info.wall + now, "text": text[:500]})
 
     def warn(self, now: float, text: str, about: str = "") -> None:
-        """Keep a warning that does not fail the job.
+        """Keep a warning that does not fail the job, and add it to the events. At most `KEPT`
+        warnings are kept.
 
-        With `about`, it replaces an earlier warning about the same subject; the text "" removes
-        that warning.
+        With `about`, it replaces an earlier warning about the same subject; the text "" only
+        removes that warning.
         """
         former = self.warned.pop(about, None)
         if former in self.warnings:
@@ -273,7 +284,9 @@ class Rendezvous:
             self.warn(now, text)
 
     def record(self, member: Member, at: float, reason: str, message: str) -> dict[str, Any]:
-        """Return the record of a failure."""
+        """Return the record of a task's failure at the time `at`, without exit status, signal and
+        output.
+        """
         who = {
             "task": member.name,
             "host": member.host,

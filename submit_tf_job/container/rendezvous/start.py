@@ -19,7 +19,7 @@ WITNESS_S = 60.0  # the start waits so long for a witness that was lost
 
 
 def await_all(job: Rendezvous, now: float) -> None:
-    """Wait until all tasks are ready for the next generation; sidecars keep running."""
+    """Begin to wait until all tasks are ready for the next generation; sidecars keep running."""
     job.await_start(now)
     _await_elastic(job, now)
     for member in job.cluster:
@@ -30,6 +30,8 @@ def await_all(job: Rendezvous, now: float) -> None:
 def begin(job: Rendezvous, now: float, read: float) -> None:
     """Start `prepare` or the commands if every task has connected; end the job if the start
     deadline has passed.
+
+    All messages that had arrived by the time `read` have been handled.
     """
     if not _may_start(job, now):
         if read >= job.start_deadline:
@@ -59,7 +61,8 @@ def _awaits_witness(job: Rendezvous, now: float) -> bool:
     """Return whether the start has to wait for the witness.
 
     Without the witness, YARN never ends the job, and in a job of one task no other task remembers
-    earlier generations. With Hadoop 3.1 and 3.2, the job continues without a witness that was lost.
+    earlier generations. A witness that was lost is awaited only for `WITNESS_S`: with Hadoop 3.1
+    and 3.2, the job continues without it.
     """
     witness = job.witness
     if witness is None or witness.state not in states.AWAITED:
@@ -97,8 +100,8 @@ def _may_move(job: Rendezvous, member: Member) -> bool:
 
 
 def hosts(job: Rendezvous, found: Mapping[str, str]) -> dict[str, str]:
-    """Return the addresses that programs get instead of names, the same for all tasks; `found` are
-    the addresses that DNS returned.
+    """Return task → address for the tasks that programs get by address and not by name; it is the
+    same for all tasks. `found` are the addresses that DNS returned.
     """
     mixed = job.has_mixed_addresses()
     told = {
@@ -109,7 +112,7 @@ def hosts(job: Rendezvous, found: Mapping[str, str]) -> dict[str, str]:
 
 
 def ports(job: Rendezvous) -> dict[str, int]:
-    """Return the ports that tasks reserved because their own ports were in use."""
+    """Return task → port for the tasks that reserved another port, because their own was in use."""
     return {
         member.name: member.port
         for member in job.members.values()
@@ -120,7 +123,7 @@ def ports(job: Rendezvous) -> dict[str, int]:
 
 
 def start(job: Rendezvous, now: float) -> None:
-    """Start the commands of a generation."""
+    """Enter the phase RUNNING of a generation, in which the event loop starts the commands."""
     job.phase, job.generation_started = states.RUNNING, now
     job.news.begin(now)
     cluster = {member.name for member in job.cluster if member.state != states.LEFT_OUT}
@@ -171,7 +174,7 @@ def _peers_missing(job: Rendezvous, now: float) -> None:
 
 
 def prepared(job: Rendezvous, now: float) -> None:
-    """Start all commands, because `prepare` has succeeded."""
+    """Note that `prepare` has succeeded, and have all commands started."""
     job.unprepared = False
     if job.phase == states.PREPARING:
         start(job, now)
@@ -180,7 +183,7 @@ def prepared(job: Rendezvous, now: float) -> None:
 # --- the order of roles ---------------------------------------------------------------------------
 def released(job: Rendezvous, now: float) -> list[str]:
     """Return the roles whose commands may start now, because the roles that must come before them
-    (`after`) have run.
+    (`after`) have run; these roles are held no longer.
     """
     if not job.held or job.failures or job.phase not in (states.RUNNING, states.FINISHING):
         return []
@@ -193,7 +196,8 @@ def released(job: Rendezvous, now: float) -> list[str]:
 
 
 def check_held(job: Rendezvous, now: float, read: float) -> None:
-    """End the job if the commands of a role wait for tasks that never run their own commands.
+    """End the job if, by the time `read`, a role has waited for `start_timeout` for tasks that do
+    not run their own commands.
 
     A sidecar may never connect, and there is no other deadline for a server whose command has not
     started.
@@ -221,8 +225,8 @@ def _ends_by_itself(job: Rendezvous, role: str) -> bool:
 
 
 def _has_run(job: Rendezvous, role: str) -> bool:
-    """Return whether all tasks of a role have succeeded; for a role that need not end, whether the
-    commands of all its tasks run.
+    """Return whether all tasks of a role have succeeded, but for tolerated failures; for a role
+    that need not end, whether the commands of all its tasks run or have run.
     """
     wanted = sum(job.counts[role].values()) - job.count(role, states.LEFT_OUT)
     if _ends_by_itself(job, role):
@@ -304,7 +308,7 @@ def _await_elastic(job: Rendezvous, now: float) -> None:
 
 def awaiting_growth(job: Rendezvous, now: float) -> list[Member]:
     """Return the elastic tasks that have connected since the last start; none before `grow_after`
-    has passed.
+    has passed, and none after a task has ended.
     """
     if not job.rules or job.phase != states.RUNNING or job.failures:
         return []
@@ -334,7 +338,8 @@ def shrinks(job: Rendezvous, task: str) -> bool:
 
 
 def goes_on_without(job: Rendezvous, member: Member, lost: bool) -> bool:
-    """Return whether the other tasks continue without a lost task, because its role serves.
+    """Return whether the other tasks continue without a task, because its container was lost
+    (`lost`), its role serves, and enough of its tasks are left.
 
     ParameterServerStrategy gives the steps of a lost worker to the other workers, and uses the
     worker again when it is back.
