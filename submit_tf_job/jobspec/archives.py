@@ -53,13 +53,17 @@ def archive_kind(name: str) -> str:
 
 
 def archive_problem(name: str, source: BinaryIO, *, links: bool, budget: ReadingBudget) -> str:
-    """Return why an archive cannot be unpacked in a container; "" if it can. The whole archive is
-    read for that.
+    """Return the first reason why an archive cannot be unpacked safely in a container; "" if there
+    is none.
+
+    Members and links outside of the target directory are refused. Only an archive without a problem
+    is read as a whole.
 
     Args:
         name: The name of the archive's file.
         source: The archive's bytes.
-        links: Whether links that lead out of a tar are refused, too.
+        links: Whether symbolic links that lead out of a tar are refused, too. Hard links that do
+            so, and all symbolic links of a zip, are refused in any case.
         budget: The limits for the work.
 
     Raises:
@@ -111,7 +115,11 @@ class _Packed(io.RawIOBase):
         return True
 
     def unpacked(self, piece: bytes) -> bytes:
-        """Count unpacked bytes, and return them."""
+        """Count unpacked bytes, and return them.
+
+        Raises:
+            TooMuch: The archive, or all archives together, unpack to too many bytes.
+        """
         self._unpacked += len(piece)
         self.budget.add_unpacked(len(piece), self._unpacked, self.size)
         return piece
@@ -219,8 +227,8 @@ class _Content:
 
 
 class _Xz(io.RawIOBase):
-    """An unpacked .xz file. `lzma.LZMAFile` is not used, because it does not limit the memory,
-    whose size the file itself states.
+    """The content of an .xz or .lzma file, unpacked while it is read. `lzma.LZMAFile` is not used,
+    because it does not limit the memory that unpacking takes; the file itself states how much.
     """
 
     def __init__(self, packed: _Packed) -> None:
@@ -253,8 +261,11 @@ class _Xz(io.RawIOBase):
 
 
 def _problems_outside(name: str, what: str = "") -> Iterator[str]:
-    """Yield the problem of a member that would be outside of the directory into which the archive
-    is unpacked.
+    """Yield a problem if a path leads out of the directory into which the archive is unpacked.
+
+    Args:
+        name: The path of a member, or of the target of a link.
+        what: For a link, the words before its target in the message.
     """
     if name.startswith("/") or posixpath.normpath(name).split("/")[0] == "..":
         yield (

@@ -25,7 +25,7 @@ YOUNG_NS = 2_000_000_000
 
 
 def sha256_of(path: Path) -> str:
-    """Return the hash of a file, read in pieces.
+    """Return the SHA-256 of a file in hexadecimal digits; the file is read in pieces.
 
     Raises:
         OSError: The file cannot be read.
@@ -45,10 +45,11 @@ def _hash_of_file(file: BinaryIO, budget: ReadingBudget | None = None) -> str:
 
 @contextmanager
 def opened_again(file: HostFile) -> Iterator[BinaryIO]:
-    """Open a file that was hashed earlier.
+    """Open a file for reading that was hashed earlier, and check that it is still the same file.
 
     Raises:
-        OSError: The file cannot be opened, or was changed or replaced meanwhile.
+        OSError: The file cannot be opened; or (if `file.stamp` is known) it was changed or replaced
+            since it was hashed.
     """
     with file.path.open("rb") as source:
         if file.stamp and HostFile.stamp_of(os.fstat(source.fileno())) != file.stamp:
@@ -57,7 +58,8 @@ def opened_again(file: HostFile) -> Iterator[BinaryIO]:
 
 
 class KnownContents:
-    """The cached facts about the contents of the files of one job spec's directory.
+    """A cache for one directory of job specs: the hashes of files, and which archives had no
+    problem.
 
     Args:
         directory: The cache directory; None for no cache. A cache that cannot be read or written
@@ -77,7 +79,8 @@ class KnownContents:
             self._known = found if isinstance(found, dict) else {}
 
     def file(self, path: Path, opened: BinaryIO, found: os.stat_result) -> HostFile:
-        """Return a file with its hash, from the cache if the file has not changed.
+        """Return a file with its hash, from the cache if the file has not changed. The hash of a
+        file that was written less than 2 s ago is not cached.
 
         Args:
             path: The file's path.
@@ -86,6 +89,7 @@ class KnownContents:
 
         Raises:
             OSError: The file cannot be read.
+            UsageError: As `ReadingBudget.check`.
         """
         stamp, key = HostFile.stamp_of(found), os.fspath(path)
         match self._known.get(key):
@@ -98,12 +102,15 @@ class KnownContents:
         return HostFile(path, found.st_size, sha256, stamp)
 
     def archive_problem(self, file: HostFile, *, links: bool = True) -> str:
-        """Return why an archive cannot be unpacked in a container; "" if it can. The whole archive
-        is read, unless the same content had no problem before.
+        """Return why an archive cannot be read, or cannot be unpacked in a container; "" if it can.
+        The whole archive is read, unless the same content had no problem before.
 
         Args:
             file: The archive.
-            links: Whether links that lead out of the archive are refused, too.
+            links: Whether symbolic links that lead out of the archive are refused, too.
+
+        Raises:
+            UsageError: As `ReadingBudget.check`.
         """
         # few jobs have one, and tarfile is large
         from submit_tf_job.jobspec.archives import archive_kind, archive_problem
@@ -125,7 +132,9 @@ class KnownContents:
         self._fresh = True
 
     def save(self) -> None:
-        """Write the cache."""
+        """Write the cache if it has changed, and remove cache files that were not written for 90
+        days. Errors are ignored.
+        """
         if self._file is None or not self._fresh:
             return
         with suppress(OSError, ValueError):

@@ -104,13 +104,15 @@ class Shipper:
     _bytes_held: int = 0
 
     def __post_init__(self) -> None:
-        """Find the files that were sent with the job spec."""
+        """If no other file of this host may be read, restrict paths to the files that were sent
+        with the job spec.
+        """
         uploads = self.host.uploads if self.host.base is None else None
         self._sent = SentFiles(uploads, self.host.budget) if uploads else None
 
     @cached_property
     def _contents(self) -> KnownContents:
-        """The cache of hashes of this directory, which is read with the first file."""
+        """The cache of hashes for the job spec's directory; it is read when it is first needed."""
         cache = self.host.cache / "hashes" if self.host.cache else None
         return KnownContents(cache, self.host.base or Path(), self.host.budget)
 
@@ -123,12 +125,16 @@ class Shipper:
         self, values: Mapping[str, Any], at: Where
     ) -> Sequence[ShippedFile | RemoteFile] | None:
         """Return the files for one entry of `files`. The entry may name a file, a directory, a
-        pattern, an archive, a project, wheels, or a file on HDFS or a web server.
+        pattern, an archive, a project, wheels, or a file on HDFS or a web server. Files of a web
+        server are downloaded now; a project is built now.
 
         Args:
             values: The entry; a wrong value in it is None. If the entry is only a path, this is its
                 `src`.
             at: The entry's path in the job spec.
+
+        Returns:
+            The files; None if the entry is wrong, which is reported at `at`.
         """
         if "project" in values or "wheels" in values:
             return self._python_packages(values, at)
@@ -168,8 +174,9 @@ class Shipper:
             return at.fail(f"{clip(asked.src)}: {error}")
 
     def _downloaded_file(self, asked: _Entry, at: Where) -> list[ShippedFile] | None:
-        """Return a file of a web server, after a download. The cache keeps it under the hash of its
-        content.
+        """Download a file from a web server into the cache, and return it; None if that is not
+        possible, which is reported. With a known `sha256` a file that is in the cache is not
+        downloaded again.
         """
         # imported here: urllib would slow down every start
         from submit_tf_job.host.download import DownloadFailed, download, name_of, shown_url
@@ -189,7 +196,9 @@ class Shipper:
             return at.fail(f"{shown}: {error}")
 
     def find(self, src: str, at: Where) -> HostFile | None:
-        """Return the description of the file of a path."""
+        """Return the file (path, size, hash) that a key of the job spec names. If it cannot be
+        read, report that and return None.
+        """
         base = self._base_of_path(src, at)
         if base is None:
             return None
@@ -218,6 +227,9 @@ class Shipper:
     def _matching_paths(self, src: str, base: Path) -> list[str]:
         """Return the paths below `base` that a pattern matches; for a path that is not a pattern,
         the path itself.
+
+        Raises:
+            CannotShip: The pattern matches no file.
         """
         if self._sent:
             if name := self._sent.exact(src):
@@ -279,7 +291,9 @@ class Shipper:
         return [self._shipped_archive(file, contract.SITE_DIRECTORY) for file in found or ()]
 
     def wheels(self, values: Mapping[str, Any], at: Where) -> list[HostFile] | None:
-        """Return the wheels that the key `wheels` lists."""
+        """Return the wheels that the key `wheels` lists; None if the list is empty or one of them
+        is wrong, which is reported.
+        """
         listed, at = values["wheels"] or (), at.member("wheels")
         found = [self._wheels_of(src, at.item(index)) for index, src in enumerate(listed)]
         if not found or None in found:
@@ -308,7 +322,10 @@ class Shipper:
         return file
 
     def project(self, values: Mapping[str, Any], at: Where) -> list[HostFile] | None:
-        """Return the wheel of the Python project of the key `project`, built or from the cache."""
+        """Return, in a list, the wheel of the Python project that the key `project` names: built by
+        pip, or from the cache. Return None if that is not possible, which is reported; also if the
+        job spec has other problems, because pip may take minutes.
+        """
         src, at = values["project"], at.member("project")
         if src is None:
             return None
@@ -339,7 +356,9 @@ class Shipper:
             return at.fail(f"{clip(src)}: {error}")
 
     def sources_of(self, project: Path) -> list[tuple[str, str]]:
-        """Return names and hashes of the files that belong to a Python project."""
+        """Return the files that belong to a Python project: their paths in the project, with their
+        hashes.
+        """
         from submit_tf_job.jobspec import wheels
 
         root, left = os.path.realpath(project), LeftOut(self.host.budget)
@@ -516,7 +535,7 @@ class Shipper:
         return self._read[identity]
 
     def described(self, path: Path) -> HostFile:
-        """Return the description of a file of this host.
+        """Return a file of this host (path, size, hash), and count its size.
 
         Raises:
             CannotShip: The path is not a file, or the file exceeds a limit.
@@ -546,7 +565,7 @@ class Shipper:
 
         Args:
             file: The archive.
-            links: Whether links that lead out of the archive are refused, too; False for
+            links: Whether symbolic links that lead out of the archive are refused, too; False for
                 environments, which contain links to the system's Python.
 
         Raises:
@@ -593,7 +612,9 @@ def shown_path(shown: str, path: Path) -> Iterator[None]:
 
 
 def _remote_file(asked: _Entry, at: Where) -> list[RemoteFile] | None:
-    """Return the description of a file on HDFS; this host does not read the file."""
+    """Return, in a list, the entry for a file on HDFS, which this host does not read; None if the
+    URI or the name is not valid, which is reported.
+    """
     place = asked.src.partition("://")[2]
     name = asked.name or posixpath.basename(place)
     wrong = "@" in place.partition("/")[0] or re.search(r"\s", asked.src) or name == ".."

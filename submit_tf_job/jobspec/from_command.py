@@ -42,7 +42,19 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The values of the options of `run`; None or empty for an option that was not given."""
+    """The values of the options of `run`; None or empty for an option that was not given.
+
+    Attributes:
+        command: The words of the program's command line.
+        ps: Number of parameter servers; None for none.
+        files: The paths of --file.
+        data: The inputs of --data, which are downloaded.
+        data_uris: The inputs of --data-uri, which the program reads itself.
+        outputs: The outputs of --store.
+        keep: The patterns of --keep.
+        home: The URI of the directory for outputs without a URI; None if no HDFS is configured.
+        hadoop_conf: Whether this host has a Hadoop configuration.
+    """
 
     command: Sequence[str]
     image: str | None
@@ -168,7 +180,11 @@ def _roles_of_options(asked: RunOptions, strategy: str) -> Mapping[str, Any]:
 
 
 def _file_entries(program: Program, given: Sequence[str], base: Path) -> list[Any]:
-    """Return the program's files as entries of `files`, except those that --file gives."""
+    """Return the program's files as entries of `files`, except those that --file gives.
+
+    Raises:
+        UsageError: The name of a file is typical of a secret; only --file sends such a file.
+    """
     listed = _real_paths(given, base)
     found: list[Any] = []
     for path, name in sorted(program.files.items(), key=lambda item: item[1]):

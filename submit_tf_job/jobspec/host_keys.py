@@ -41,8 +41,8 @@ _ENVIRONMENT = re.compile(r".+\.(tar\.gz|tgz|tar|zip)")
 
 
 def read_hadoop(conf: str, at: Where, directory: Path | None) -> HadoopConf | None:
-    """Return the configuration that the key `conf` names; if it is `inline`, read the configuration
-    of this host.
+    """Return the configuration that the key `conf` names. For `inline` the configuration of this
+    host is read; if that fails, report it and return None.
 
     Args:
         conf: The value of the key.
@@ -83,13 +83,17 @@ def _inline_files(at: Where, directory: Path | None) -> tuple[ShippedFile, ...] 
 
 
 def read_kerberos(values: Mapping[str, Any], at: Where, host: Host) -> Kerberos | None:
-    """Return the value of the key `kerberos`; if it names a keytab of this host, read and check the
-    keytab.
+    """Return the value of the key `kerberos`. If it names a keytab of this host, read the keytab,
+    and check its permissions and its principal.
 
     Args:
-        values: The mapping; None for a wrong value.
+        values: The mapping; an invalid member is None.
         at: The key's path.
         host: The files of this host.
+
+    Returns:
+        The value; None if `principal`, `keytab` or `krb5_conf` is invalid. A keytab that cannot be
+        used is reported, and only its content is missing.
     """
     principal, written = values.get("principal"), values.get("keytab")
     content = _content_of_keytab(written, at.member("keytab"), host, principal) if written else None
@@ -119,8 +123,9 @@ def _content_of_keytab(written: str, at: Where, host: Host, principal: str | Non
 
 
 def _read_keytab(at: Where, shown: str, path: Path) -> bytes | None:
-    """Return the content of a keytab of this host; the permissions are checked on the opened
-    file.
+    """Return the content of a keytab of this host. If the file cannot be read, is too large, or may
+    be read or written by other users, report that and return None. The permissions are checked on
+    the opened file.
     """
     try:
         with open_input(path) as file:
@@ -238,7 +243,8 @@ def _included_files(word: str, path: Path) -> list[Path]:
 def read_python(
     values: Mapping[str, Any], at: Where, shipper: Shipper, interpreter: str | None = Job.python
 ) -> Python | None:
-    """Return the value of the key `python`.
+    """Return the value of the key `python`; None if it is invalid, which is reported. This may run
+    pip to resolve requirements and to build a project.
 
     Args:
         values: The mapping; a wrong value in it is None. If the value is only a text, it is the

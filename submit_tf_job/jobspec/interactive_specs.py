@@ -31,14 +31,14 @@ _EVENTS = re.compile(r"board|curve|event|log|summar|^tb$")
 
 @dataclass(frozen=True)
 class Page:
-    """The values that both commands take from their options.
+    """The options that `notebook` and `tensorboard` share.
 
     Attributes:
         name: The job's name.
         lifetime: How long the job may run.
         task: The role's other keys beside its port: memory, cpus, gpus.
         image: The image; None for the image in the settings.
-        home: The user's home directory on HDFS; None if there is none.
+        home: The URI of the user's home directory on HDFS; None if no HDFS is configured.
     """
 
     name: str
@@ -49,11 +49,11 @@ class Page:
 
 
 def notebook_spec(page: Page, token: str, files: Sequence[str]) -> dict[str, Any]:
-    """Return the job spec of a notebook.
+    """Return the job spec of a notebook. Without `page.home` its notebooks are not stored.
 
     Args:
         page: The options.
-        token: The file of this host that contains the token.
+        token: The path on this host of the file that contains Jupyter's token.
         files: Further files that are sent.
     """
     notebooks = {
@@ -72,8 +72,8 @@ def notebook_spec(page: Page, token: str, files: Sequence[str]) -> dict[str, Any
 
 
 def tensorboard_spec(page: Page, uris: Mapping[str, str]) -> dict[str, Any]:
-    """Return the job spec of a TensorBoard that shows copies of directories; `uris` are the
-    directories by name.
+    """Return the job spec of a TensorBoard that shows downloaded copies of directories; `uris` has
+    the URI of each directory by the name of its input.
     """
     inputs = {name: {"uri": uri, "download": True} for name, uri in uris.items()}
     return {**_spec_of_page(page, "tensorboard", _TENSORBOARD), "inputs": inputs}
@@ -100,14 +100,21 @@ def events_of(outputs: Mapping[str, str]) -> dict[str, str]:
 
 
 def input_name(text: str, taken: Mapping[str, str]) -> str:
-    """Return the name of an input, made from a job's name or from the end of a URI."""
+    """Return a name for an input, made from a job's name or from the end of a URI; it ends in a
+    number if `taken` already has the name.
+    """
     name = re.sub(r"[^a-z0-9]+", "_", posixpath.basename(text.rstrip("/")).lower()).strip("_")
     name = name if name[:1].isalpha() else f"run_{name}".rstrip("_")
     return name if name not in taken else f"{name}_{len(taken)}"
 
 
 def as_text(spec: Mapping[str, Any], command: str) -> tuple[Table, str]:
-    """Return a job spec as a tree and as a file."""
+    """Return a job spec as a located tree, and as the text of a file.
+
+    Args:
+        spec: The job spec.
+        command: The command that made the job spec, for locations and for the first line.
+    """
     tree = from_python(dict(spec), Location(command))
     assert isinstance(tree, Table)
     return tree, write(tree, f"Made by submit_tf_job {command}", ())

@@ -21,7 +21,9 @@ PATTERN = re.compile(r"[*?\[]")  # a path with one of these is a pattern
 
 
 class Uploader(str, Enum):
-    """The tasks whose directory is uploaded as the output."""
+    """The tasks whose directory is uploaded as the output: the deciding task, every task that
+    trains, or those of the latter that have written something.
+    """
 
     DECIDING_TASK = "deciding-task"
     EVERY_TASK = "every-task"
@@ -40,7 +42,7 @@ class OnRetry(str, Enum):
     """What is in the directory of an output when all tasks start again (`retries`)."""
 
     EMPTY = "empty"
-    KEEP = "keep"  # what the generation before has written
+    KEEP = "keep"  # what the task has written in the previous attempt
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,9 @@ class Strategy(str, Enum):
 
 
 class RoleKind(str, Enum):
-    """What a job expects of a role's tasks."""
+    """What a job expects of a role's tasks: that they succeed (TRAINS, EVALUATES), that they run
+    until the training is over (SERVES), or nothing (SIDECAR).
+    """
 
     TRAINS = contract.KIND_TRAINS
     SERVES = contract.KIND_SERVES
@@ -142,7 +146,7 @@ class Ending(str, Enum):
 
 
 class TFConfigMode(str, Enum):
-    """How a task gets its TF_CONFIG."""
+    """Whether tasks get TF_CONFIG: COUNTS builds it from the number of tasks of each role."""
 
     COUNTS = "counts"
     NONE = "none"
@@ -159,7 +163,7 @@ class Variables(str, Enum):
 
 
 class KerasMode(str, Enum):
-    """What `tf.keras` is."""
+    """Which version of Keras `tf.keras` refers to in the tasks."""
 
     INSTALLED = "installed"  # that of the image's TensorFlow: Keras 3 from 2.16 on
     LEGACY = "legacy"  # Keras 2, of the package tf_keras
@@ -174,7 +178,7 @@ class ImagePolicy(str, Enum):
 
 
 class OnStall(str, Enum):
-    """What happens if no task that trains makes progress for `stall_timeout`."""
+    """What happens if the training stalls (`Stall`): the job gets a warning, or it fails."""
 
     WARN = "warn"
     FAIL = "fail"
@@ -197,8 +201,8 @@ class Retries:
             statuses of commands.
         node_losses: After this number of lost containers of a role on one node, YARN starts no more
             containers of the role on that node; 0 for no limit.
-        memory: If a role ran out of memory, the job is submitted again with the role's memory
-            multiplied by this factor; None for never.
+        memory: If a role ran out of memory, a `submit` that follows the job submits it again with
+            the role's memory multiplied by this factor, at most `max` times; None for never.
     """
 
     max: int = DEFAULT_RETRIES
@@ -209,12 +213,13 @@ class Retries:
 
 @dataclass(frozen=True)
 class Stall:
-    """When a training counts as standing still, and what happens then.
+    """When a training counts as stalled, and what happens then.
 
     Attributes:
-        after_s: Seconds in which no task that trains prints output, reports a step, or uses CPU
-            time.
-        then: What happens then.
+        after_s: Seconds in which no task that trains prints output or reports a step. Only after
+            that, CPU use is measured for 5 s: the training does not count as stalled if a task that
+            trains uses more than 5 % of a core.
+        then: Whether a stalled training is a warning or fails the job.
     """
 
     after_s: Duration
@@ -226,7 +231,7 @@ class Remark:
     """A remark about the files that are sent, or the conversion of a file of another format.
 
     Attributes:
-        level: "warning" for a dropped value, "note" for a decision.
+        level: "warning" for a dropped value or a risk, "note" for a decision.
         source, line, column: The location that the remark is about: file, line and column.
         path: The path of the value in the file `source`.
         also: The number of further locations with the same remark.
@@ -281,7 +286,11 @@ class Command:
     script: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless exactly one form is set."""
+        """Check that exactly one of the two is set.
+
+        Raises:
+            ValueError: None or both are set.
+        """
         if (self.argv is None) == (self.script is None):
             raise ValueError("a command is either a list of arguments or a string for bash")
 
@@ -355,7 +364,7 @@ class ShippedFile:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size of the file in bytes."""
         return self.content.size if isinstance(self.content, HostFile) else len(self.content)
 
     @cached_property
@@ -620,8 +629,9 @@ class Job:
         deciding_role: The role whose task 0 decides the job.
         ends_with: The tasks whose end is the job's end.
         variables: The systems whose variables the tasks get in addition to TF_CONFIG.
+        legacy_master: Whether TF_CONFIG has `master` as the name of the chief.
         retries: When all tasks start again in their containers; None for never.
-        stall_timeout: When a training counts as standing still; None for never.
+        stall_timeout: When a training counts as stalled; None for never.
         image_policy: What happens if a node ignores the image of a task.
         python: The Python interpreter that runs the bootstrap in the container.
         packages: Python packages that are sent with the job, for roles without their own.
@@ -669,7 +679,9 @@ class Job:
 
     @property
     def stated_roles(self) -> tuple[Role, ...]:
-        """The roles of the job spec: all but the witness, which is added."""
+        """The roles that the job spec states: all but the witness, a sidecar that is added to tell
+        YARN how the job ended (docs/internals/endings.md).
+        """
         return tuple(role for role in self.roles.values() if role.name != contract.WITNESS_ROLE)
 
     @property
@@ -685,7 +697,9 @@ class Job:
 
     @property
     def deciding_task(self) -> str:
-        """The component instance whose end also ends the job."""
+        """The name of the deciding task, and of its component instance: task 0 of the deciding
+        role.
+        """
         return f"{self.deciding_role}-0"
 
     def origin(self, path: str) -> tuple[str, Location]:

@@ -1,5 +1,5 @@
-"""The kinds of values, and the classes of the key table (a kind, a key, and the keys of one
-mapping). Each kind has its JSON Schema, and makes a typed value from a JSON value.
+"""The value types of job spec keys ("kinds"), and the classes of the key table: a kind, a key, and
+the keys of one mapping. Each kind has its JSON Schema, and makes a typed value from a JSON value.
 """
 
 from __future__ import annotations
@@ -182,7 +182,9 @@ class Keys:
         return f"unknown key {clip(key)}; the keys here are {', '.join(self.rows)}"
 
     def meant_by(self, key: str) -> str | None:
-        """Return the key that the user most likely meant by an unknown one."""
+        """Return the key that the user most likely meant by an unknown key; None if no key is
+        similar, or if `advice` has a hint for the unknown key.
+        """
         word = _plain_key(key)
         if word in self.advice:
             return None
@@ -307,7 +309,7 @@ def whole(least: int, most: int, too_few: str = "") -> Kind:
 
 
 def factor(most: int) -> Kind:
-    """Return the kind of a number greater than 1, such as 1.5."""
+    """Return the kind of a number greater than 1, such as 1.5, and at most `most`."""
 
     def make(number: float) -> float:
         if not 1 < number <= most:
@@ -430,7 +432,7 @@ def _good_items(items: list[Any]) -> tuple[Any, ...]:
 
 
 def good_members(members: dict[str, Any]) -> Mapping[str, Any]:
-    """Return those members of a mapping that are not wrong."""
+    """Return a mapping without its invalid members, whose value is None."""
     return MappingProxyType({name: item for name, item in members.items() if item is not None})
 
 

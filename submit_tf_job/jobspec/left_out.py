@@ -1,5 +1,5 @@
-"""Decide which files of a directory in `files` are not sent, with patterns like those of
-.gitignore.
+"""Decide which files of a directory in `files` are not sent: by patterns like those of .gitignore,
+and by built-in rules for caches, virtual environments and the like.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class LeftOut:
     _secrets: list[str] = field(default_factory=list)
 
     def add_patterns(self, lines: Iterable[str], *, gitignore_of: str | None = None) -> None:
-        """Add patterns; the last pattern that matches decides.
+        """Add patterns; the last pattern that matches decides. Patterns of `exclude` take
+        precedence over those of a .gitignore. Patterns longer than any file name are ignored.
 
         Args:
             lines: The patterns, written like lines of a .gitignore.
@@ -81,7 +82,8 @@ class LeftOut:
 
     def covers(self, name: str, *, is_directory: bool, is_environment: bool = False) -> bool:
         """Return whether a file or directory is left out, given that the directory above it is not
-        left out.
+        left out; record it for `remarks`. A file that looks like a secret is not left out for that,
+        only recorded.
 
         Args:
             name: Its path relative to the directory in `files`.

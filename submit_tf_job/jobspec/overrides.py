@@ -98,8 +98,15 @@ def _parse_path(path: str) -> tuple[_Steps, Kind | None]:
 
 
 def _replace_node(node: Node, steps: _Steps, new: Node, last: Kind | None) -> Node:
-    """Return a copy of the tree in which the node at the end of the steps is replaced by a node of
-    the kind `last`; mappings that are missing on the path are created.
+    """Return a copy of the tree in which `new` replaces the node at the end of the steps; mappings
+    that are missing on the path are created.
+
+    Args:
+        node: The tree.
+        steps: Keys, and indices of lists.
+        new: The new node.
+        last: The kind of the value at the end. If it is that of an input or output, and `new` is a
+            text, only its `uri` is replaced.
     """
     if not steps:
         if isinstance(node, Table) and isinstance(new, Scalar) and last and last.short == "uri":

@@ -153,8 +153,11 @@ class Program:
         return [self.command] if isinstance(self.command, str) else self.command
 
     def covers(self, real: str, given: Collection[str]) -> bool:
-        """Return whether a file or directory is sent, either by itself or as part of a
-        directory.
+        """Return whether a file or directory is sent, either by itself or as part of a directory.
+
+        Args:
+            real: Its real path.
+            given: The real paths of files and directories that are sent in any case.
         """
         places = {*map(os.path.realpath, self.files), *given}
         return any(real == place or real.startswith(f"{place}/") for place in places)
@@ -298,8 +301,8 @@ class _Search:
         return True
 
     def add_named_files(self) -> None:
-        """Add the small files of this directory that the command line names; note the other files
-        that it names.
+        """Add the small files of this directory that the command line names. Only note other names:
+        directories, files of more than `SMALL` bytes, and files that look like secrets.
         """
         home = os.path.realpath(self.base)
         whole = [("", word) for word in self.found.words if word not in self._texts]
@@ -424,7 +427,9 @@ class _Search:
             self.absent = f"{clip(named[0])} is not in {self.base}" if named else self.absent
 
     def _note_launcher(self, words: list[str], at: int) -> None:
-        """Note a launcher that starts processes which train together."""
+        """Note a launcher: torchrun; one that starts a set of processes in each task by itself
+        (`_OWN_SETS`); or a command that does not work in a task (`_ELSEWHERE`).
+        """
         name = posixpath.basename(words[at])
         self.found.is_torchrun |= name in _TORCHRUN
         if name in _ELSEWHERE:
@@ -480,8 +485,8 @@ class _Search:
     # --- modules, code and scripts ---
 
     def _find_module(self, name: str) -> Path | None:
-        """Return the file or package of a module; if the command line sets PYTHONPATH, also search
-        there.
+        """Return the file or package of a module; None if it is not in a directory of this host. If
+        the command line sets PYTHONPATH, also search there.
         """
         top = name.partition(".")[0]
         if self._shell.inside.startswith(("/", "..")):
@@ -649,7 +654,9 @@ class _Search:
                 self.found.notes.append(note)
 
     def _imports_of(self, source: Path, *, is_needed: bool) -> list[str]:
-        """Return the names that a source imports; refuse a source that Python cannot parse."""
+        """Return the names that a source imports. If Python cannot parse the source, refuse it if
+        the program needs it (`is_needed`); else only note that.
+        """
         shown = os.path.relpath(source, self.base)
         try:
             tree = ast.parse(source.read_bytes(), source.name)
@@ -780,8 +787,8 @@ def _is_loaded_first(name: str) -> bool:
 
 
 def _module_path(root: Path, name: str) -> Path | None:
-    """Return the package or module with this name. A package needs no `__init__.py` (PEP 420), but
-    then an installed package with the same name takes precedence.
+    """Return the package or module with this name; None if there is none. A package needs no
+    `__init__.py` (PEP 420), but then an installed package with the same name takes precedence.
     """
     package, module = root / name, root / f"{name}.py"
     if not name:
@@ -795,7 +802,7 @@ def _module_path(root: Path, name: str) -> Path | None:
 
 
 def find_secret(path: Path) -> Path | None:
-    """Return a file of a package whose name shows that it is a secret, such as .env or a keytab;
-    None if there is none.
+    """Return a file below a directory whose name shows that it is a secret, such as .env or a
+    keytab; None if there is none, or if the path is that of a file.
     """
     return next((file for file in sorted(path.rglob("*")) if is_secret(file.name)), None)

@@ -177,7 +177,14 @@ def read(
 
 
 def _read_job(root: Node, notes: Diagnostics, host: Host, defaults: Defaults) -> Job:
-    """Return the job of a located tree in which the overrides are already applied."""
+    """Return the job of a located tree in which the overrides are already applied.
+
+    Files that the job names are read, downloaded, or built with pip.
+
+    Raises:
+        JobSpecError: The tree is not a valid job; the error has every problem found.
+        UsageError: As `ReadingBudget.check`.
+    """
     shipper, at = Shipper(host), Where("", notes)
     site: dict[str, Any] = {}
     if defaults.job:
@@ -341,8 +348,8 @@ def _build_job(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None)
 
 
 def _witness_role(deciding: Role, interpreter: str) -> Role:
-    """Return the witness: a sidecar whose end, with its exit status, is also the end of the
-    application.
+    """Return the witness: a sidecar that ends, with the exit status of the job, once the job has
+    ended; its end is also the end of the YARN application.
     """
     where = deciding.placement
     return Role(

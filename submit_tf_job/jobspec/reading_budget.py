@@ -29,7 +29,8 @@ class TooMuch(Exception):
 
 @dataclass
 class ReadingBudget:
-    """The cost of reading one job spec until now, and its limits; by default there are no limits.
+    """The limits for reading one job spec, and what the reading has cost until now; by default
+    there are no limits.
 
     Attributes:
         cpu_s: CPU seconds of the thread that reads the job spec.
@@ -56,20 +57,20 @@ class ReadingBudget:
 
     @classmethod
     def of_others(cls, has_ended: Callable[[], bool] = lambda: False) -> ReadingBudget:
-        """Return the limits for a job spec that another user has sent."""
+        """Return a new budget for a job spec that another user has sent."""
         return cls(CPU_S, ENTRIES, ROLE_FILES, UNPACKED, MEMBERS, RATIO, has_ended)
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is any limit."""
+        """Whether the budget has limits, judged by `cpu_s` alone."""
         return self.cpu_s < math.inf
 
     def check(self) -> None:
-        """Raise an error if it has taken too long, or if nothing waits for its result any more.
-        Loops call this.
+        """Raise an error if reading the job spec has taken too much CPU time, or if its result is
+        not awaited any more. Loops call this method.
 
         Raises:
-            UsageError: The work has taken too long, or the caller has left.
+            UsageError: The CPU time is used up, or the caller has left.
         """
         if self.has_ended():
             raise UsageError("nobody waits for this job spec any more")
@@ -84,6 +85,7 @@ class ReadingBudget:
 
         Raises:
             TooMuch: There are too many entries.
+            UsageError: As `check`.
         """
         self.check()
         self._entries += 1
@@ -98,6 +100,7 @@ class ReadingBudget:
 
         Raises:
             TooMuch: There are too many files.
+            UsageError: As `check`.
         """
         self.check()
         if many > self.role_files:
@@ -111,6 +114,7 @@ class ReadingBudget:
 
         Raises:
             TooMuch: There are too many members.
+            UsageError: As `check`.
         """
         self.check()
         self._members += 1
@@ -126,7 +130,8 @@ class ReadingBudget:
             packed: The size of the packed archive in bytes.
 
         Raises:
-            TooMuch: There are too many bytes.
+            TooMuch: There are too many bytes, of all archives or for the size of this one.
+            UsageError: As `check`.
         """
         self.check()
         self._unpacked += size

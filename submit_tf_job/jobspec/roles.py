@@ -149,7 +149,9 @@ def read_role(
 
 
 def _read_shape(name: str, at: Where, defaults: Defaults) -> dict[str, Any] | None:
-    """Return the resources of the shape that a role names, and record where they are stated."""
+    """Return the resources of the shape that a role names, and record where they are stated; None
+    if the settings have no such shape, which is reported.
+    """
     if name not in defaults.shapes:
         return at.fail(_unknown_shape(name, list(defaults.shapes)), "shape")
     path = f"shapes.{name}"
@@ -178,7 +180,8 @@ def _unknown_shape(name: str, known: list[str]) -> str:
 
 
 def read_layer(values: Mapping[str, Any], at: Where, shipper: Shipper) -> Layer:
-    """Return the keys that a job and its roles share.
+    """Return the keys that a job and its roles share, and read the files that they name; report two
+    files or mounts with the same place in the task.
 
     Args:
         values: The mapping that states the keys; a wrong value is None.

@@ -118,7 +118,14 @@ def default_kind(strategy: Strategy, role: str, deciding: str | None) -> RoleKin
 
 
 def kind_of(job: JobDraft, role: RoleDraft, deciding: str | None) -> RoleKind:
-    """Return the kind of a role; `deciding` is the deciding role, or None if it is not known."""
+    """Return the kind of a role: the kind that the job spec states, else the default of the
+    strategy; TRAINS if the strategy is not known.
+
+    Args:
+        job: The job.
+        role: The role.
+        deciding: The name of the deciding role; None if it is not known.
+    """
     stated: RoleKind | None = role.values.get("kind")
     if stated is not None or job.strategy is None:
         return stated or RoleKind.TRAINS
@@ -135,9 +142,11 @@ def fill_defaults(job: JobDraft) -> None:
 
 
 def decide(job: JobDraft) -> str | None:
-    """Return the role whose task 0 is the deciding task. It is chief; without a chief, worker;
-    without a worker, the only role that trains; or, if the job ends with all tasks that train, the
-    first role that trains.
+    """Return the role whose task 0 is the deciding task; None if it is not known.
+
+    A stated `deciding_role` counts, which is None if it is invalid. The default is chief, else
+    worker, unless its `kind` is not `trains`; else the only role that trains; or, if the job ends
+    with all tasks that train, the first role that trains.
     """
     if "deciding_role" in job.values:
         stated: str | None = job.values["deciding_role"]
@@ -155,8 +164,8 @@ def decide(job: JobDraft) -> str | None:
 
 
 def takes_job_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> bool:
-    """Return whether a role without a command runs the command of the job: the roles of TensorFlow
-    do, and the roles that train.
+    """Return whether a role without a command of its own runs the command of the job: the roles
+    with names of TensorFlow (chief, worker, ps, evaluator) do, and the roles that train.
     """
     trains = role.name == deciding or kind_of(job, role, deciding) is RoleKind.TRAINS
     return trains or role.is_training
@@ -398,7 +407,7 @@ def _check_retries(job: JobDraft) -> None:
 
 
 def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
-    """Report an elastic role that cannot run with fewer tasks."""
+    """Report an elastic role that cannot run with fewer tasks, or that also states `tolerate`."""
     if why := _elastic_refusal(job, role, deciding):
         role.at.fail(f"{why} say one number", "instances")
     elif role.values.get("tolerate"):

@@ -42,8 +42,8 @@ class Shell:
     entered: set[str] = field(default_factory=set)
 
     def inner(self) -> Shell:
-        """Return the state in which a script or a `bash -c` starts; its `cd` commands and variables
-        do not change this one.
+        """Return the state in which a script or a `bash -c` starts. Its `cd` commands and variables
+        do not change the outer state; only `entered` is shared.
         """
         return Shell(self.base, self.inside, {**self.variables}, self.entered)
 
@@ -84,7 +84,7 @@ class Shell:
         return posixpath.normpath(posixpath.join(self.inside, word))
 
     def _enter_directory(self, word: str) -> None:
-        """Follow a `cd`; ignore it if its directory is not known."""
+        """Follow a `cd`; ignore it if its directory is below `base` and does not exist."""
         path = self.name_of(word)
         if path.startswith(("/", "..")) or is_directory(self.base / path):
             self.inside = "" if path == "." else path

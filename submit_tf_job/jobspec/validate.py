@@ -157,9 +157,7 @@ class _Located:
 
     @property
     def meant(self) -> set[str | None]:
-        """The known keys for which keys that the table does not have are most likely
-        misspellings.
-        """
+        """The known keys of which the unknown keys of this mapping are most likely misspellings."""
         known = self.kind.keys if self.kind else None
         return {known.meant_by(key) for key in self.keys - set(known.rows)} if known else set()
 

@@ -92,7 +92,7 @@ def needs(name: str) -> str:
 
 
 def build(project: Path, tree: Iterable[tuple[str, str]], cache: Path) -> Path:
-    """Build the wheel of a project, or return it from the cache.
+    """Build the wheel of a project with pip, or take it from the cache; return its path.
 
     Args:
         project: The project's directory.
@@ -127,7 +127,8 @@ def resolve(
     cache: Path,
     tree_of: Callable[[Path], Iterable[tuple[str, str]]],
 ) -> list[Path]:
-    """Return the wheels of a requirements file and of its dependencies.
+    """Return the paths of the wheels of a requirements file and of its dependencies, made by pip or
+    from the cache.
 
     Requirements that are paths are identified by the content at the path: projects are built first,
     and replaced by their wheels.
@@ -170,7 +171,8 @@ def resolve(
 
 
 def bundle(wheels: Sequence[Path], cache: Path) -> Path:
-    """Return a reproducible .tar.gz made from wheels: `site` is for PYTHONPATH, `bin` for PATH.
+    """Return the path of a reproducible .tar.gz made from wheels, which may be in the cache
+    already: its directory `site` is for PYTHONPATH, `bin` for PATH.
 
     Raises:
         PipFailed: A wheel is damaged, or two wheels contain different files with the same name.
@@ -267,8 +269,11 @@ def _run_pip(
 
 
 def _python_with_pip(cache: Path) -> str:
-    """Return this Python, or, if it has no pip, as in environments made by uv, the Python of an
-    environment with pip.
+    """Return the path of this Python. If it has no pip, as in environments made by uv, return that
+    of a virtual environment with pip, which is created in the cache.
+
+    Raises:
+        PipFailed: The environment cannot be created.
     """
     if importlib.util.find_spec("pip") is not None:
         return sys.executable
@@ -302,7 +307,9 @@ def _run_command(
 
 
 def _failed_build(stdout: str, stderr: str) -> str:
-    """Return which package could not be built, and the end of what the build has printed."""
+    """Return which package could not be built, and the end of what the build has printed; "" if pip
+    did not fail in a build.
+    """
     lines = [line.strip(" │|") for line in _last_block(stderr).splitlines()]
     if not any(lines):
         return ""
@@ -432,7 +439,9 @@ def _split_at_path(line: str) -> tuple[str, str, str] | None:
 
 
 def _content_hashes(path: Path) -> Iterator[str]:
-    """Yield hashes that stand for the content of a file, or of all wheels in a directory."""
+    """Yield texts that change with the content at a path: the hash of a file; or name, size and
+    modification time of each entry of a directory. Yield nothing if the path does not exist.
+    """
     if path.is_file():
         yield sha256_of(path)
     elif path.is_dir():
@@ -492,8 +501,8 @@ def _metadata_of(wheel: Path) -> str:
 
 
 def _git_version(project: Path) -> list[str]:
-    """Return the tag and commit from which a project computes its version; [] if the project does
-    not use git for that.
+    """Return, in a list, the tag and commit (`git describe`) from which a project computes its
+    version; [] if the project does not use git for that, or git fails.
     """
     texts = [
         read_input(project / name).decode("utf-8", errors="replace")
@@ -507,8 +516,8 @@ def _git_version(project: Path) -> list[str]:
 
 
 def _cloned_project(project: Path, copy: Path) -> Path | None:
-    """Return the project's directory in a copy of its repository with its history; None if it does
-    not use git.
+    """Return the project's directory in a clone of its repository with the history, but without the
+    files; None if the project is in no repository, or it cannot be cloned.
     """
     top = _call_git("rev-parse", "--show-toplevel", at=project)
     index = _call_git("rev-parse", "--path-format=absolute", "--git-path", "index", at=project)
