@@ -34,13 +34,16 @@ def refuse(call: str, hint: str = "leave it out", **arguments: object) -> None:
 def with_roles(
     job: Mapping[str, Any] | None, roles: Mapping[str, Mapping[str, Any]], **keys: Any
 ) -> dict[str, Any]:
-    """Return a job spec with the roles and keys that a call states, completed with the caller's
-    `job`.
+    """Return a job spec made of what a call states and of the caller's `job`, which takes
+    precedence.
 
     Args:
-        job: Keys of a job spec; those of `roles` complete the roles of the call.
+        job: Keys of a job spec; the keys of its `roles` are added to those of the call's roles.
         roles: The keys of each role, as the call states them.
         keys: The keys of the job, as the call states them.
+
+    Raises:
+        UsageError: `job` has a role that the call does not have.
     """
     stated = dict(job or {})
     more = stated.pop("roles", {})

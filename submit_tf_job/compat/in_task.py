@@ -81,6 +81,7 @@ class TFNodeContext:
         num_workers: Number of tasks with the role chief, master or worker.
         defaultFS: The cluster's file system; "" without Hadoop's configuration.
         working_dir: The working directory.
+        mgr: Always None: the manager through which Spark feeds data does not exist here.
     """
 
     executor_id: int

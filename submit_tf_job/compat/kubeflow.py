@@ -74,7 +74,7 @@ class TrainingClient:
         namespace: Has no meaning on YARN; a warning says so.
         job_kind: PyTorchJob, as in Kubeflow's client, or TFJob: how the tasks of a function train
             together.
-        job: Keys of a job spec for such jobs, such as `{"roles": {"worker": {"memory": "8Gi"}}}`.
+        job: Job spec keys for functions, such as `{"roles": {"worker": {"memory": "8Gi"}}}`.
         client: The client; default: one with the settings.
 
     Raises:
@@ -127,16 +127,26 @@ class TrainingClient:
         """Submit a TFJob, or a function that every task calls.
 
         Args:
-            job: A TFJob: a mapping, or an object of Kubeflow's client.
+            job: A TFJob: a mapping, or an object of Kubeflow's client. No other argument but
+                `namespace` may be given with it.
             name: The job's name, needed with `train_func`.
+            namespace: Has no meaning on YARN; a warning says so.
+            job_kind: PyTorchJob or TFJob; default: that of the client.
             train_func: The function.
             parameters: The function's argument.
             base_image: The image of the tasks.
-            num_workers: Number of workers (`num_worker_replicas` of older versions).
+            num_workers: Number of workers (`num_worker_replicas` of older versions); default: 1.
+            num_procs_per_worker: Only 1 or "auto".
             resources_per_worker: `cpu`, `memory` and `nvidia.com/gpu` of a worker.
+            packages_to_install: Not allowed: the image, or the job spec's `python`, has the
+                packages.
+            pip_index_url: Not allowed.
             env_vars: Environment variables of all tasks.
+            num_chief_replicas: Number of chiefs; default: none.
+            num_ps_replicas: Number of parameter servers; default: none.
 
         Raises:
+            UsageError: An argument has no meaning here.
             ValueError: The arguments do not fit together.
             RuntimeError: The job could not be submitted; its cause says why.
         """
@@ -233,7 +243,7 @@ class TrainingClient:
         return self._condition_holds("Created", *args, **kwargs)
 
     def is_job_running(self, *args: Any, **kwargs: Any) -> bool:
-        """Return whether the job runs."""
+        """Return whether a job runs; arguments as for `get_job_conditions`."""
         return self._condition_holds("Running", *args, **kwargs)
 
     def is_job_restarting(self, *args: Any, **kwargs: Any) -> bool:
@@ -241,11 +251,11 @@ class TrainingClient:
         return self._condition_holds("Restarting", *args, **kwargs)
 
     def is_job_succeeded(self, *args: Any, **kwargs: Any) -> bool:
-        """Return whether the job succeeded."""
+        """Return whether a job succeeded; arguments as for `get_job_conditions`."""
         return self._condition_holds("Succeeded", *args, **kwargs)
 
     def is_job_failed(self, *args: Any, **kwargs: Any) -> bool:
-        """Return whether the job failed or was stopped."""
+        """Return whether a job failed or was stopped; arguments as for `get_job_conditions`."""
         return self._condition_holds("Failed", *args, **kwargs)
 
     def wait_for_job_conditions(
@@ -303,6 +313,12 @@ class TrainingClient:
         timeout: float = 120,
     ) -> list[str]:
         """Return the names of a job's tasks, which stand for pods.
+
+        Args:
+            name: The job's name.
+            is_master: Only the first task, which is the deciding one.
+            replica_type: Only tasks of this role.
+            replica_index: Only tasks with this number in their role.
 
         Raises:
             RuntimeError: The job cannot be read.
@@ -390,7 +406,12 @@ class TrainingClient:
             handle.delete(force=True)
 
     def _check_arguments(self, namespace: str | None, job_kind: str | None) -> str:
-        """Return the kind of job, and warn of a namespace, which has no meaning here."""
+        """Return the kind of job: `job_kind`, or else that of the client; warn of a namespace,
+        which has no meaning here.
+
+        Raises:
+            ValueError: There is no such kind.
+        """
         if namespace:
             _log.warning(
                 "namespace %s has no meaning on YARN; jobs belong to their user and a queue",

@@ -121,7 +121,8 @@ def run_on_yarn(
     job: Mapping[str, Any] | None = None,
     client: Client | None = None,
 ) -> None:
-    """Train and evaluate the estimator that a function makes, and wait for the end.
+    """Train and evaluate the estimator that a function makes, and wait for the end. Arguments of
+    tf-yarn that are not described here are refused.
 
     Args:
         experiment_fn: Called in every task; returns an `Experiment`.
@@ -140,7 +141,8 @@ def run_on_yarn(
 
     Raises:
         UsageError: An argument has no meaning here.
-        RunFailed: The job failed.
+        BaseException: The first exception of the function.
+        RunFailed: The job failed without a Python exception.
     """
     refuse(
         "run_on_yarn",

@@ -115,7 +115,9 @@ _FATES = {"=": "mapped", "~": "warning", ".": "no meaning", "x": "refused"}
 
 
 def keys(name: str) -> Iterator[dict[str, str]]:
-    """Return a format's keys: each key with its parent key, and what becomes of it."""
+    """Yield each key of a format as a mapping: `key`, the prefix `below` which it stands, what
+    becomes of it (`fate`, a value of `_FATES`), and a `text` about that.
+    """
     from submit_tf_job.dialects.rows import path_of
 
     for group in dialect_of(name).keys:
@@ -126,7 +128,7 @@ def keys(name: str) -> Iterator[dict[str, str]]:
 
 
 def table(name: str) -> Iterator[str]:
-    """Return the table of a format's keys and their translations as Markdown."""
+    """Yield the lines of a Markdown table of a format's keys and their translations."""
     from submit_tf_job.dialects.rows import path_of
 
     for group in dialect_of(name).keys:
@@ -155,8 +157,8 @@ def _version_of_format(name: str, root: Table) -> str | None:
 
 
 def read(text: str, notes: Diagnostics, name: str | None) -> tuple[Node, Translation | None]:
-    """Return the located tree of a job spec; a file of another format is translated into such a
-    tree.
+    """Return the located tree of a job spec, and the translation that made it; the translation is
+    None for a file that is a job spec already, or has no known format.
 
     Args:
         text: The file.
@@ -164,7 +166,9 @@ def read(text: str, notes: Diagnostics, name: str | None) -> tuple[Node, Transla
         name: The format; "jobspec" for a job spec of this package; None to recognise the format.
 
     Raises:
-        Unreadable: The text cannot be parsed, or it is not a job but a file of a similar kind.
+        Unreadable: The text cannot be parsed; there is no such format; or the file is not a job but
+            of a similar kind: a program, a script, a template, another object of Kubernetes, a
+            configuration of Hadoop.
     """
     try:
         root = parse(text, notes)
@@ -203,7 +207,14 @@ def _read_as(name: str, content: Node, notes: Diagnostics) -> tuple[Node, Transl
 def translate(
     name: str, version: str, root: Table, notes: Diagnostics
 ) -> tuple[Table, Translation]:
-    """Translate a tree of a known format."""
+    """Translate a tree of a known format. Problems are collected in `notes`.
+
+    Args:
+        name: The format.
+        version: The version of the format, for messages.
+        root: The tree.
+        notes: Collects problems.
+    """
     from submit_tf_job.dialects.translation import Translation
 
     dialect = dialect_of(name)
@@ -235,7 +246,8 @@ def read_command(
         name: The name of the format; None to recognise it.
 
     Raises:
-        Unreadable: The command line starts none of the known programs.
+        Unreadable: The command line starts none of the known programs, or has no flag; or there is
+            no such format.
     """
     from submit_tf_job.dialects.command_line import parse
     from submit_tf_job.dialects.translation import Translation
@@ -309,7 +321,9 @@ def _read_unparsed(
 
 
 def _refuse_program(text: str, notes: Diagnostics) -> None:
-    """Refuse a program or a script that starts a job."""
+    """Raise `Unreadable` for a program or a script in place of a job file; the message has the
+    command that reads or runs it.
+    """
     for pattern, message in _PROGRAMS:
         if found := pattern.search(text):
             start = found.start()
@@ -324,8 +338,11 @@ def _place_of(text: str, index: int, notes: Diagnostics) -> Location:
 
 
 def _read_documents(text: str, notes: Diagnostics) -> tuple[Table, Translation] | None:
-    """Read the only document that is a job; return None if there is no such document, or if a
-    document cannot be read.
+    """Translate the only document that is a job; a warning names the others. Return None if there
+    is no such document, or if a document cannot be parsed.
+
+    Raises:
+        Unreadable: Several documents are jobs.
     """
     jobs: list[tuple[str, str, Table]] = []
     others: list[tuple[str, Location]] = []

@@ -48,7 +48,9 @@ def _kinds_of_flags(dialect: Dialect) -> dict[str, int]:
 
 
 def after_program(words: Sequence[str], *names: str) -> int | None:
-    """Return the index after the first word whose last path component is one of `names`."""
+    """Return the index after the first word whose last path component is one of `names`; None if
+    there is no such word.
+    """
     for index, word in enumerate(words):
         if posixpath.basename(word) in names:
             return index + 1
@@ -61,17 +63,17 @@ def place_of(index: int) -> Location:
 
 
 def each(root: At, name: str) -> Iterator[At]:
-    """Iterate over the values of a flag that may be repeated."""
+    """Yield a cursor for each value of a flag that may be repeated."""
     found = root.get(name).node
     for node in found.items if isinstance(found, Items) else ():
         yield At(node, name, node.place, root.reading)
 
 
 def open_file(at: At) -> At | None:
-    """Read the YAML or JSON file that a flag names; if that fails, report a problem and return
-    None.
+    """Return a cursor at the mapping in the YAML or JSON file that a flag names; if the file cannot
+    be read, report a problem and return None.
 
-    If the flag is not given, its cursor is returned as it is.
+    If the flag is not given, its own cursor, which is false, is returned.
     """
     reading = at.reading
     if not at:
@@ -185,7 +187,11 @@ def parse(
 ) -> Table:
     """Parse the flags of a command line.
 
-    `fail` is called with location, flag and message of each problem.
+    Args:
+        words: The command line.
+        begin: The index of the first word after the program.
+        dialect: The format, which has the known flags.
+        fail: Called with location, flag and message of each problem.
 
     Raises:
         Unreadable: There is no flag.

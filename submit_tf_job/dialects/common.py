@@ -23,7 +23,9 @@ _STRATEGIES = {"pytorch": "torch", "torch": "torch", "jax": "jax"}
 
 
 def read_name(name: At, root: At, why: str) -> None:
-    """Put the job's name into the job spec; if there is no name, `why` tells what is missing."""
+    """Put the job's name, changed to a valid DNS label, into the job spec; if the file has no name,
+    demand one by `--set` or `--name`, with the reason `why`.
+    """
     if not name:
         root.need("name", "name=NAME", why)
         return
@@ -89,8 +91,8 @@ def put_variable(text: str, at: At) -> None:
 
 
 def put_file(where: str, source: str, name: str, at: At, *, unpack: bool = False) -> bool:
-    """Add a file of this host to `files`; return False if the source is a file on another file
-    system.
+    """Add a file of this host to the list `files` at the path `where`; return False, and add
+    nothing, if the source is a file on another file system.
     """
     if "://" in source and not source.startswith("file:"):
         return False

@@ -30,7 +30,8 @@ class Conversion:
     """A job spec that was converted from a file of another format.
 
     Attributes:
-        dialect: The format and its version; "" if the file is a job spec already.
+        dialect: The name of the format; "" if the file is a job spec already.
+        version: The version of the format, or how it was chosen; "" for a job spec.
         text: The job spec.
         remarks: Warnings about dropped keys, and notes on decisions.
         silent: The keys that have no effect on YARN.

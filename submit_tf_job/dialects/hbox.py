@@ -232,7 +232,7 @@ def _read_priority(job: _Flags) -> None:
 
 
 def _comma_parts(at: At) -> Iterator[tuple[str, str, At]]:
-    """Iterate over a comma list of `SOURCE[#NAME]`."""
+    """Yield source, name and cursor of each item of a comma list of `SOURCE[#NAME]`."""
     for part in at.parts():
         source, _, name = part.partition("#")
         if source:
@@ -289,7 +289,9 @@ def _uri_of_source(source: str, at: At) -> tuple[str, At, str]:
 
 
 def _link_file(job: _Flags, variable: str, name: str, *, unpack: bool = False) -> None:
-    """Put the file that a variable names at a path of the working directory."""
+    """Add a shell line before the command that puts the file which a variable names at a path of
+    the working directory; the line does nothing if the variable is not set.
+    """
     steps = " && ".join(common.link(variable, name, unpack=unpack))
     # A ps has no inputs and outputs.
     job.before.append(f'[ -z "${variable}" ] || {{ {steps}; }}')

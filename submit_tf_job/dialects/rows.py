@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 class Fate(str, Enum):
-    """How a foreign key is translated."""
+    """What becomes of a foreign key: it is translated, dropped with a warning, without effect on
+    YARN (and so without a remark), or refused.
+    """
 
     MAPPED = "="
     DROPPED = "~"
@@ -61,7 +63,9 @@ class Row:
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """One key in one spelling, with what becomes of it and the text about it."""
+    """A key of another system's format in one spelling, with what becomes of it and the text about
+    it.
+    """
 
     path: str
     fate: Fate
@@ -76,7 +80,7 @@ class Rows:
     rows: tuple[Row, ...]
 
     def each(self) -> Iterator[ForeignKey]:
-        """Iterate over all keys: each spelling, with each prefix."""
+        """Yield every key of the table: each spelling of each row, once below each prefix."""
         for prefix in self.prefixes:
             for row in self.rows:
                 for spelling in row.spellings:
@@ -91,7 +95,7 @@ class Rows:
 
 
 def path_of(spelling: str) -> str:
-    """Return a spelling without the mark for a flag that takes values."""
+    """Return the spelling of a key without the mark `=` or `=*` of a flag that takes values."""
     return re.sub(r"=\*?$", "", spelling)
 
 
@@ -102,7 +106,7 @@ _LINE = re.compile(
 
 
 def rows(table: str) -> tuple[Row, ...]:
-    """Parse rows; indented lines continue the text."""
+    """Parse rows; an indented line continues the row before it."""
     found = []
     for line in re.sub(r"\n +", " ", table.strip()).splitlines():
         match = _LINE.fullmatch(line)
@@ -125,7 +129,9 @@ def rows(table: str) -> tuple[Row, ...]:
 
 
 def amount(mib: float) -> str:
-    """Format an amount of memory for a job spec; fractions of a MiB are rounded up."""
+    """Format an amount of memory in MiB for a job spec, such as `4Gi` or `512Mi`; fractions of a
+    MiB are rounded up.
+    """
     whole = max(1, math.ceil(mib))
     return f"{whole // 1024}Gi" if whole % 1024 == 0 else f"{whole}Mi"
 
@@ -144,12 +150,13 @@ CONVERTERS: Mapping[str, Callable[[At], object]] = {
 
 
 def carry(table: Iterable[Row], find: Callable[[Row], At], role: str = "") -> None:
-    """Set the target of each row to the value in the file. If several rows have the same target,
-    the first one counts.
+    """Set the target of each row to the value in the file; a row without a target, and a value that
+    is absent or empty, sets nothing. If several rows have the same target, the first one with a
+    value counts.
 
     Args:
         table: The rows.
-        find: Returns the value of a row's key.
+        find: Returns a cursor at the value of a row's key.
         role: The role that `*` in a target stands for.
     """
     done = set()
@@ -161,7 +168,7 @@ def carry(table: Iterable[Row], find: Callable[[Row], At], role: str = "") -> No
 
 
 def values_of(at: At) -> Callable[[Row], At]:
-    """Return a function that finds the value of a row below a place in the file."""
+    """Return a function that finds the value of a row's key below a cursor."""
 
     def find(row: Row) -> At:
         found = (at.get(name) or at.find(name) for name in map(path_of, row.spellings))
@@ -175,14 +182,21 @@ def values_of(at: At) -> Callable[[Row], At]:
 
 @dataclass
 class KeyTree:
-    """The keys of a format as a tree."""
+    """A node of the tree of a format's keys.
+
+    Attributes:
+        key: The key of the row for this node; None if no row is for exactly this path.
+        inner: The nodes below it, by the next part of the path.
+    """
 
     key: ForeignKey | None = None
     inner: dict[str, KeyTree] = field(default_factory=dict)
 
     @property
     def is_final(self) -> bool:
-        """Whether the row decides about everything below it."""
+        """Whether the fate of this key is that of everything below it: that is so unless the key is
+        translated.
+        """
         return self.key is not None and self.key.fate is not Fate.MAPPED
 
 

@@ -469,7 +469,9 @@ def _read_quicklink(at: At, roles: set[str]) -> None:
 
 
 def _first_flag(words: Sequence[str]) -> int | None:
-    """Return the index of the first flag, which comes after `job run`."""
+    """Return the index of the word after `job run`, where the flags begin; None if the command line
+    has no `job run`.
+    """
     found = [index for index, pair in enumerate(pairwise(words)) if pair == ("job", "run")]
     return found[0] + 2 if found else None
 

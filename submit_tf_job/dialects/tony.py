@@ -341,8 +341,8 @@ def _read_limits(job: _TonyJob) -> None:
 
 
 def _whole_seconds(at: At, unit: int) -> int:
-    """Return whole seconds, rounded up; 0 for a limit that is switched off (with 0 or a negative
-    number).
+    """Return an amount of time in whole seconds, rounded up; 0 for a limit that is switched off
+    (with 0 or a negative number). `unit` is 1 for a value in seconds, 1000 for one in milliseconds.
     """
     if re.fullmatch(r"-[0-9]{1,15}", at.text()):
         return 0
@@ -350,7 +350,9 @@ def _whole_seconds(at: At, unit: int) -> int:
 
 
 def _read_success(job: _TonyJob) -> None:
-    """Wait for all tracked tasks, as TonySession.updateSessionStatus does."""
+    """Put into the job spec that the job waits for all tracked tasks, and which of them may fail,
+    as TonySession.updateSessionStatus does.
+    """
     waited = [one for one in job.tracked if one.role != job.deciding]
     limit = _finish_timeout(job)
     deciding = next((one for one in job.tracked if one.role == job.deciding), None)
@@ -379,8 +381,9 @@ def _read_success(job: _TonyJob) -> None:
 
 
 def _finish_timeout(job: _TonyJob) -> At:
-    """Return how many seconds tasks of other types have to end after the tasks of a group that
-    includes the deciding role.
+    """Return the value for `finish_timeout`: the seconds that tasks of other types have to end
+    after the tasks of a group that includes the deciding role. The cursor is false if there is
+    none.
     """
     found = job.root.get()
     pattern = re.compile(r"tony\.application\.dependency\.([A-Za-z]+)\.timeout\.after\.([A-Za-z]+)")

@@ -1,5 +1,5 @@
-"""Translate a foreign tree: a cursor over it, the tree of the job spec that is built, and remarks
-about keys that have no equivalent.
+"""Translate the located tree of another system's file ("foreign tree"): a cursor over it, the tree
+of the job spec that is built, and remarks about keys that have no equivalent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _NO_MEMORY = "no memory is stated, and YARN needs an amount"
 
 
 class At:
-    """A cursor: a node of the foreign tree, with its path.
+    """A cursor: a node of the foreign tree, with its path. A key that is read by a cursor counts as
+    used; `Translation.check` reports the others.
 
     A value that is absent or null has a cursor, too. This cursor is false, and reads as empty: "",
     no items, no members. `put` does nothing for it, and no remark is made about it.
@@ -41,6 +42,8 @@ class At:
     Attributes:
         node: The node; None for an absent value.
         path: The path of the node; for an absent value, the path of the mapping that lacks it.
+        place: The location for messages.
+        reading: The translation.
     """
 
     def __init__(self, node: Node | None, path: str, place: Location, reading: Translation) -> None:
@@ -66,7 +69,9 @@ class At:
         return {entry.key for entry in self.entries}
 
     def get(self, *names: str) -> At:
-        """Return the value of the first of several keys that exists and is not null."""
+        """Return a cursor at the value of the first entry in the file whose key is one of `names`
+        and whose value is not null; a false cursor if there is none.
+        """
         for entry in self.entries:
             null = isinstance(entry.value, Scalar) and entry.value.kind is ScalarKind.NULL
             if entry.key in names and not null:
@@ -86,14 +91,14 @@ class At:
         return found
 
     def members(self) -> Iterator[tuple[str, At]]:
-        """Iterate over a mapping."""
+        """Yield key and value of each entry of a mapping; report any other value."""
         if self.node is not None and not isinstance(self.node, Table):
             self.fail(f"expected a mapping, found {describe(self.node)}")
         for entry in self.entries:
             yield entry.key, self._member_cursor(entry)
 
     def items(self) -> list[At]:
-        """Return the items of a list."""
+        """Return the items of a list. For any other value, report a problem and return []."""
         if isinstance(self.node, Items):
             return [
                 At(node, f"{self.path}[{index}]", node.place, self.reading)
@@ -136,7 +141,9 @@ class At:
         return default
 
     def flag(self) -> bool:
-        """Return whether the value is true."""
+        """Return whether the value is true; False for an absent value. Report any value but true
+        and false.
+        """
         text = self.text().strip().lower()
         if self.node is not None and text not in ("true", "false"):
             self.fail(f"expected true or false, found {describe(self.node)}")
@@ -145,21 +152,27 @@ class At:
     # --- what becomes of it ---
 
     def fail(self, message: str) -> None:
-        """Record a problem at the location of this cursor."""
+        """Report a problem at the location of this cursor; the job is then refused."""
         self.reading.notes.problem(self.place, self.path, message)
 
     def drop(self, text: str) -> None:
-        """Record that this key has no equivalent."""
+        """If the value is stated, add a warning that it is not carried over as it is; `text` is the
+        reason.
+        """
         if self:
             self.reading.remark(self, "warning", text)
 
     def note(self, text: str, ours: str = "") -> None:
-        """Record a decision; `ours` is the path of the value that it concerns."""
+        """If the value is stated, add a note on a decision; `ours` is the path in the job spec that
+        the decision concerns.
+        """
         if self:
             self.reading.remark(self, "note", text, ours)
 
     def skip(self) -> None:
-        """Mark everything below this value as read."""
+        """Mark everything below this value as used, so that `Translation.check` does not report
+        it.
+        """
         self.reading.skipped.add(self.path)
 
     def put(self, path: str, value: object, note: str = "", *, key: str = "") -> None:
@@ -205,8 +218,15 @@ class At:
     # --- values that `--set` must provide ---
 
     def need(self, ours: str, option: str, why: str) -> None:
-        """Refuse the job unless the overrides set the key `ours`; for a key of a role, they may
-        instead set the key with the same name of the whole job.
+        """Refuse the job unless the overrides or the settings state a value of the job spec.
+
+        For a key of a role, the key with the same name of the whole job suffices; for `memory`,
+        also `shape`, or `task_memory` of the settings (`Translation.complete`).
+
+        Args:
+            ours: The path of the value in the job spec.
+            option: What the message advises to write after `--set`.
+            why: What the file lacks, for the message.
         """
         role, _, key = ours.rpartition(".")
         paths = [ours, re.sub(r"^roles\.[^.]+\.", "", ours)]
@@ -231,8 +251,8 @@ class At:
         self.need(f"{role}.command", f"{role}.command={example}", why)
 
     def need_mount(self, role: str, target: str, mode: str, why: str) -> None:
-        """Refuse the job unless a role, such as `roles.ps`, or all roles, have a mount at
-        `target`.
+        """Refuse the job unless the overrides give a role, such as `roles.ps`, or the whole job, a
+        mount at `target`; `mode` is ":rw" or "".
         """
 
         def satisfied(root: Table) -> bool:
@@ -253,7 +273,8 @@ class Dialect:
         keys: The table of the format: every key that it has.
         read: Translates a tree, whose keys are checked against the table afterwards.
         recognise: Returns the version of a file; None for a file of another format.
-        prefix: The beginning of all names in a flat file.
+        prefix: For a flat format (properties, flags), the beginning of all its names; "" for a
+            format with nested mappings.
         begin: Returns the index of the first flag of a command line; None for another program.
         abbreviations: Other names of flags.
         takes_command: Whether the first word that is not a flag begins the job's command.
@@ -274,7 +295,11 @@ class _Need:
     """A value that the foreign file lacks, and that `--set` or the settings can provide.
 
     Attributes:
+        ours: The path of the value in the job spec; "" if `satisfied` alone decides.
+        satisfied: Returns whether the tree of the job spec has the value.
         option: The text for `--set`; `[]` stands for the next index of a list.
+        at: Where a missing value is reported.
+        why: The message's beginning: what the file lacks.
     """
 
     ours: str
@@ -293,7 +318,7 @@ class Translation:
         silent: The paths of keys that have no effect on YARN.
         base: The directory of the files that a command line names.
         before: The words of a command line before its flags: the program, and a launcher's options.
-        declared: The URIs of inputs and outputs by path.
+        declared: The URIs of inputs and outputs, by their path in the job spec.
         under: Strategy, path and value of each value that applies only under that strategy.
     """
 
@@ -326,7 +351,9 @@ class Translation:
         return replace(self.tree, place=first)
 
     def check(self, dialect: Dialect, root: At) -> None:
-        """Record each key of a tree that is refused, dropped, unknown or without effect."""
+        """Record each key of a tree that is refused, dropped or without effect, and report each key
+        that the format does not have.
+        """
         if dialect.prefix:
             self._check_names(root, dialect.keys, dialect.prefix)
         else:
