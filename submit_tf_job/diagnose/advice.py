@@ -93,7 +93,8 @@ class KeyAdvice:
 
     Attributes:
         words: The words of the clause by which the advice is recognised.
-        is_had: Returns whether the job already does what is advised, given the facts of the cause.
+        is_had: Returns whether the job already does what is advised, from its keys and from the
+            cause's `facts`.
         instead: The text that replaces the clause; "" to leave the clause out.
     """
 
@@ -174,7 +175,8 @@ def advises(hint: str) -> bool:
 
 
 def fitting(hint: str, keys: JobKeys, facts: _Facts) -> str:
-    """Return a hint without the clauses that advise what the job already does.
+    """Return a hint without the clauses that advise what the job already does; unchanged if the
+    keys of the job are not known.
 
     Args:
         hint: The hint.
@@ -191,12 +193,13 @@ _MORE_MEMORY = re.compile(r"\.memory is (?P<asked>\S+): try (?P<wanted>\d+)(?P<u
 
 
 def within_queue(hint: str, asked_mib: int, most_mib: int, queue: str) -> str:
-    """Return a hint that advises no more memory than a container may have in the job's queue.
+    """Return a hint in which the advised amount of memory is at most that of the largest container
+    of the job's queue; unchanged if the hint advises no more than that.
 
     Args:
         hint: The hint.
-        asked_mib: The memory that the container had.
-        most_mib: The largest container of the queue.
+        asked_mib: The memory that the container had, in MiB.
+        most_mib: The memory of the largest container of the queue, in MiB.
         queue: The queue's name.
     """
     found = _MORE_MEMORY.search(hint)

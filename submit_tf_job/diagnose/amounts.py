@@ -13,23 +13,23 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
 def clause(text: str, value: object) -> str:
-    """Return a text in which the value replaces `{}`; "" if the value is None or empty."""
+    """Return a text in which the value replaces `{}`; "" if the value is None, 0 or empty."""
     return text.format(value) if value else ""
 
 
 def memory(mib: int) -> str:
-    """Format an amount of memory."""
+    """Format an amount of memory in MiB: `4 GiB`, `1500 MiB`."""
     return f"{mib // 1024} GiB" if mib >= 1024 and mib % 1024 == 0 else f"{mib} MiB"
 
 
 def memory_used(count: float) -> str:
-    """Format bytes of memory as people write memory in job specs: `3.1 GiB`, `700 MiB`."""
+    """Format a number of bytes of memory, rounded, in binary units: `3.1 GiB`, `700 MiB`."""
     mib = count / (1 << 20)
     return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
 
 
 def size(count: float) -> str:
-    """Format a number of bytes, of a file, with a suitable unit."""
+    """Format the size of a file in bytes with a suitable decimal unit: `999 B`, `3.1 MB`."""
     unit = 0
     while count >= 999.5 and unit < len(_SIZES) - 1:
         count, unit = count / 1000, unit + 1
@@ -43,7 +43,9 @@ def plural(count: int, noun: str) -> str:
 
 
 def resource(amount: QueueResources, only: Iterable[str] | None = None) -> str:
-    """Format an amount of the resources that YARN counts, or only of the resources in `only`."""
+    """Format an amount of resources: memory, cores, and other resources that are not 0; or only the
+    resources in `only`, by their names in YARN.
+    """
     if only is None:
         more = (name for name, value in amount.additional.items() if value)
         only = ("memory-mb", "vcores", *more)
@@ -65,7 +67,7 @@ def listed(words: Sequence[str], limit: int = _NAMED) -> str:
 
 
 def seconds(value: float) -> str:
-    """Format a duration."""
+    """Format a duration in seconds, rounded down: `90 s`, `12 min`, `3 h 20 min`."""
     whole = int(value)
     if whole < 120:
         return f"{whole} s"

@@ -24,7 +24,9 @@ _GONE = ("LOST", "UNHEALTHY", "DECOMMISSIONED", "DECOMMISSIONING", "SHUTDOWN", "
 
 
 def capacity_causes(situation: Situation) -> Iterator[Cause]:
-    """Yield the causes that keep every node from running the job's containers."""
+    """Yield the causes, in nodes and placement, for which the job's pending containers run on no
+    node.
+    """
     yield from _placement_troubles(situation)
     if situation.nodes is None:
         return
@@ -37,7 +39,9 @@ def capacity_causes(situation: Situation) -> Iterator[Cause]:
 
 
 def key_of(ask: PendingRequest, kind: str) -> str:
-    """Return the job spec key that sets the size of the pending containers."""
+    """Return the job spec keys, one for each role, that set how much of a resource the pending
+    containers get; `kind` is the name of the resource in YARN.
+    """
     word = {"memory-mb": "memory", "vcores": "cpus"}.get(kind, "gpus")
     return listed([f"roles.{role}.{word}" for role in ask.roles])
 
@@ -89,7 +93,7 @@ def _ask_causes(ask: PendingRequest, situation: Situation) -> Iterator[Cause]:
 
 def _may_not_use(label: str, situation: Situation) -> bool:
     """Return whether the queue may not use a label, or has no share of it; YARN then reports the
-    queue as full.
+    queue as full. False for any scheduler but the CapacityScheduler.
     """
     queue = situation.queue
     if not queue.path or not situation.scheduler.is_capacity:

@@ -110,8 +110,8 @@ ROWS: tuple[tuple[str, str, str, bool], ...] = (
 
 @cache
 def permanent() -> frozenset[str]:
-    """Return the causes that the next try would meet again: the job, its image, a right or the
-    cluster's configuration has to be changed first.
+    """Return the codes of the causes that the same job would meet again: the job, its image, a
+    permission or the cluster's configuration has to be changed first.
     """
     return frozenset(code for codes, _, _, helps in ROWS if not helps for code in codes.split(", "))
 

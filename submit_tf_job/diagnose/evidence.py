@@ -95,8 +95,8 @@ def by_program(ending: ProgramEnd, streams: Mapping[str, str]) -> Cause | None:
 
     Args:
         ending: How the program ended.
-        streams: The ends of the program's outputs by name; other outputs are used only if stderr
-            does not show the cause.
+        streams: The ends of the program's outputs by name, stderr first. The first output that
+            shows more than the exit status counts.
     """
     guess: Cause | None = None
     for stream, text in streams.items():
@@ -182,7 +182,9 @@ _OF_CHILD = (
 
 
 def _below_launcher(ending: ProgramEnd, output: _Output) -> tuple[ProgramEnd, str]:
-    """Return the end and the rank of the process that a launcher reports as the first to fail."""
+    """Return the end and the rank of the process that a launcher reports as the first to fail; if
+    no launcher does, the end of the program itself, and "".
+    """
     text = "\n".join(line.text for line in output.lines[-600:])
     for pattern in (_OF_TORCHRUN, *_OF_CHILD):
         if found := pattern.search(text):
@@ -543,7 +545,9 @@ def _with_more_facts(
     error: Raised | None,
     block: Block | None = None,
 ) -> Cause:
-    """Return a known cause, completed with facts that the pattern alone does not have."""
+    """Return a recognised cause, completed with what its pattern alone does not know: amounts of
+    memory, hosts, other tasks.
+    """
     task = ending.task
     if cause.code in ("program-missing", "file-missing"):
         return _without_command(cause, ending, output)
@@ -693,7 +697,15 @@ def _cause_of_last_words(
     blocks: Sequence[tuple[Block, Sequence[OutputLine]]],
     words: LastWords | None = None,
 ) -> Cause | None:
-    """Return the cause of a program that ended with a sentence and no exception."""
+    """Return the cause of a program that ended with a sentence and no exception; None if its exit
+    status is 0 or not known, or it wrote nothing that tells more.
+
+    Args:
+        ending: How the program ended.
+        output: The output.
+        blocks: The exceptions that it had survived.
+        words: The sentence; None to search for it in the output.
+    """
     if not ending.status:
         return None
     words = words if words is not None else last_words(output.lines, by_signal=bool(ending.signal))
@@ -758,8 +770,8 @@ def _survived_words(blocks: Sequence[tuple[Block, Sequence[OutputLine]]]) -> str
 
 
 def _cause_of_signal(ending: ProgramEnd, output: _Output) -> Cause | None:
-    """Return the cause for a program that a signal ended, if the output tells more than the
-    signal.
+    """Return the cause for a program that a signal ended: the output of a crash, if it tells more;
+    else the signal alone.
     """
     cause = ending.by_status
     if cause is None:

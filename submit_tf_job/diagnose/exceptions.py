@@ -77,7 +77,9 @@ _MODULE = re.compile(r"^<module>$|^_run_module|^_bootstrap|^_wrap$|^run_code$|^<
 
 @dataclass(frozen=True)
 class Frame:
-    """One call of a traceback."""
+    """One call of a traceback: its file, line and function, and the text of the source line ("" if
+    unknown).
+    """
 
     file: str
     line: int
@@ -114,7 +116,7 @@ class Raised:
 
     @property
     def short_name(self) -> str:
-        """Its class without the module."""
+        """The exception's class without its module."""
         return self.name.rpartition(".")[2]
 
     @property
@@ -154,8 +156,8 @@ class Block:
         is_whole: Whether the first call in it is known to be the first call of the program although
             calls are missing: Hydra leaves some out.
         is_python: Whether Python wrote the block.
-        statuses: The exit statuses with which such a failure ends a process; () for Python's status
-            1.
+        statuses: The exit statuses with which such a failure may end a process: 1 for Python, and
+            the statuses of `_Language` for others.
     """
 
     chain: tuple[Raised, ...]
@@ -171,7 +173,7 @@ class Block:
 
     @property
     def root(self) -> Raised:
-        """The first cause."""
+        """The exception that caused the others: the first in `chain`."""
         return self.chain[0]
 
     @property
@@ -341,8 +343,8 @@ def _next_of_chain(lines: Sequence[OutputLine], end: int) -> int:
 
 
 def _meant_first(chain: list[Raised]) -> list[Raised]:
-    """Return the chain with the exception that a handler raised on purpose in the first place, if
-    the exception that the handler caught has no message.
+    """Return the chain; if its first exception has no message of its own, and its handler raised
+    the second one on purpose, with the second one moved to the front.
 
     In `except KeyError: raise ValueError("no such model")`, the message is in the exception that
     the handler raises. An exception that a handler raises by accident, as in a clean-up, is only a
@@ -491,7 +493,9 @@ def _without_start(message: list[str]) -> list[Raised]:
 
 
 def _syntax_error_at(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
-    """Return an error that has a place but no traceback, such as SyntaxError."""
+    """Return an error that has a place but no traceback, such as SyntaxError, and the index of the
+    line after it; None if there is none at this line.
+    """
     frames: list[Frame] = []
     for number in range(at, min(at + 6, len(lines))):
         text = lines[number].text
@@ -505,7 +509,9 @@ def _syntax_error_at(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised]
 
 
 def _boxed_exception(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
-    """Return an exception in a box of rich."""
+    """Return an exception that the library rich drew as a box, and the index of the line after
+    it.
+    """
     frames: list[Frame] = []
     kept = ""
     for number in range(at + 1, len(lines)):
@@ -540,7 +546,9 @@ def _below_box(
 
 
 def _first_of_group(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
-    """Return the first exception of an exception group, and the group."""
+    """Return the first exception of an exception group and then the group, with the index of the
+    line after them.
+    """
     inner: list[OutputLine] = []
     end = at
     while end < len(lines) and (found := _GUTTER.match(lines[end].text)):
@@ -569,7 +577,7 @@ def _without_traceback(lines: Sequence[OutputLine]) -> list[Raised]:
 def _notebook_exception_at(
     lines: Sequence[OutputLine], at: int, name: str
 ) -> tuple[list[Raised], int] | None:
-    """Return an exception in the form of IPython."""
+    """Return an exception in the form that IPython prints, and the index of the line after it."""
     frames: list[Frame] = []
     for number in range(at + 1, len(lines)):
         text = lines[number].text

@@ -70,7 +70,7 @@ class FailureEvidence:
 
     Attributes:
         seen: The job's last status.
-        suspect: The task that may be the cause.
+        suspect: The task that failed first, as far as is known; without a name if none is known.
         ends: How containers ended, from the ApplicationMaster's log.
         stderr: The end of the suspect's stderr.
         stdout: The end of the suspect's stdout, if it was read.
@@ -115,8 +115,9 @@ class FailureEvidence:
 
 
 def failed_tasks(seen: JobStatus) -> tuple[Failure, ...]:
-    """Return the failed tasks in the deciding task's report, the first failure first; or the
-    deciding task if it was stopped.
+    """Return the failed tasks in the deciding task's report, the first failure first. If the report
+    has none, return the deciding task itself, unless its exit status is 0 or not known, or the job
+    succeeded. Return () without a report.
     """
     report = seen.report
     if report is None:
@@ -435,8 +436,8 @@ def _false_success(evidence: FailureEvidence) -> Cause | None:
 
 
 def _failure_of_other_task(evidence: FailureEvidence) -> Cause | None:
-    """If the first task that ended had only lost its peers, return the failure of another task as
-    the cause.
+    """Return the failure of another task as the cause, for a first task that had only lost its
+    peers; None if no other task shows more.
     """
     for other in evidence.others:
         if other.reason not in ("exited", "crashed", "killed", "lost"):
@@ -589,7 +590,9 @@ def _later_failure(other: Failure, root: Failure) -> Consequence:
 
 
 def _asked_mib(seen: JobStatus, task: str, end: ContainerEnd) -> int | None:
-    """Return the memory granted to the task's container, in MiB."""
+    """Return the memory of the task's container in MiB: as the ApplicationMaster's log has it, else
+    as the service requests it; None if neither is known.
+    """
     if end.memory_mib:
         return end.memory_mib
     for component in items(seen.service.raw if seen.service else None, "components"):

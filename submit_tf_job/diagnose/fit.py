@@ -84,7 +84,7 @@ def fits_never(
     job: Job, gpu_resource: str, nodes: Sequence[Node], scheduler: Scheduler | None
 ) -> tuple[Obstacle, ...]:
     """Return why a job can never have all its containers at the same time, even after all other
-    jobs have ended.
+    jobs have ended; () if no obstacle is known.
 
     Args:
         job: The job.
@@ -218,7 +218,8 @@ def _gpu_obstacle(scope: _Scope) -> Obstacle | None:
 
 
 def _packing_obstacle(scope: _Scope) -> Obstacle | None:
-    """Return an obstacle if there are more tasks of at least some size than the nodes can hold.
+    """Return an obstacle if, for any size, there are more tasks of at least that size than the
+    nodes can hold.
 
     However containers are distributed, a node with M MiB holds at most M // s containers of s MiB
     or more; the same is true for GPUs. So the sum over all nodes is an upper bound for the number
@@ -295,12 +296,17 @@ def _queue_obstacles(
 
 
 def _exceeds_limit(asked: QueueResources, limit: QueueResources, *, strict: bool) -> bool:
-    """Return whether a queue can never have this amount.
+    """Return whether a queue with this limit can never have the amount that a job asks for.
 
-    FairScheduler compares each resource (`FSQueue.fitsInMaxShare`). CapacityScheduler compares the
-    larger shares only (`RegularContainerAllocator.checkHeadroom`), so a queue may exceed the
-    maximum of one resource while it has room in another. Only an amount that exceeds the maximum of
-    every resource is impossible.
+    FairScheduler compares each resource (`FSQueue.fitsInMaxShare`). CapacityScheduler compares
+    dominant shares only (`RegularContainerAllocator.checkHeadroom`), so a queue may exceed the
+    limit of one resource while it has room in another; only an amount that exceeds the limit of
+    every resource is then impossible.
+
+    Args:
+        asked: What the job asks for.
+        limit: The queue's maximum; a resource with 0 is not compared.
+        strict: Whether exceeding the limit of a single resource is enough, as for FairScheduler.
     """
     names = [name for name in ("memory-mb", "vcores", *limit.additional) if limit.amount(name) > 0]
     more = [asked.amount(name) > limit.amount(name) for name in names]
@@ -355,9 +361,7 @@ def _each_gpus(group: _Group) -> str:
 
 
 def _gpus_in_words(number: int, group: _Group) -> str:
-    """Return a number of GPUs in words; if the role states a kind of GPU, with YARN's name for
-    it.
-    """
+    """Return a number of GPUs in words; if the role states `gpu_resource`, with that name."""
     own = group.role.gpu_resource
     return f"{number} {own}" if own else plural(number, "GPU")
 

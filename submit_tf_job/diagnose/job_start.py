@@ -92,7 +92,9 @@ def _comparable_containers(asked: list[_Asked], state: ClusterState) -> tuple[li
 def _now_unless(
     job: Job, asked: list[_Asked], state: ClusterState, queue: Queue | None, placed: bool | None
 ) -> JobStart:
-    """Return that the job starts now; or that it is unknown, with the reason."""
+    """Return that the job starts now; or, with the reason, that this is unknown. `placed` is the
+    result of `can_place` without cores.
+    """
     waiting = [a for a in state.apps if a.state.value != "RUNNING" and queue]
     ahead = [app for app in waiting if queue and is_in_queue(app, queue)]
     placements = [role.placement for role in job.roles.values() if role.placement]
@@ -179,7 +181,7 @@ def _shortage_of_queue(
 
 def _start_that_waits(why: str, labels: set[str], state: ClusterState) -> JobStart:
     """Return the start of a job that waits, with the time until enough may be free: the shortest
-    remaining lifetime of the jobs that hold what this job waits for.
+    remaining lifetime of the jobs that have containers on nodes with one of these labels.
     """
     left = [
         limit.remaining_s
@@ -216,6 +218,13 @@ def _holds_some(app: AppReport, labels: set[str]) -> bool:
 def can_place(asked: Sequence[_Asked], state: ClusterState, *, with_cores: bool) -> bool | None:
     """Return whether the free nodes can hold all containers at once, in some distribution; None if
     the search, which is limited, does not tell.
+
+    Args:
+        asked: The containers.
+        state: What the ResourceManager reports. Nodes whose free resources are unknown hold
+            nothing.
+        with_cores: Whether cores count, too; the default calculator of the CapacityScheduler
+            ignores them.
     """
     free = [free_of(node) for node in state.serving]
     rooms = [_counted_amount(one, with_cores) for one in free if one is not None]
@@ -271,8 +280,9 @@ class _PlacementSearch:
         self._order, self._rooms, self._suits = order, list(rooms), suits
 
     def place(self, number: int, before: int) -> bool | None:
-        """Place the containers from a number on. `before` is the node of the previous container, -1
-        for the first container of a role.
+        """Return whether the containers from index `number` on can be placed; None if the limit of
+        steps is reached. `before` is the node of the previous container, -1 if that is of another
+        kind.
         """
         if number == len(self._order):
             return True

@@ -202,7 +202,9 @@ def _make_last_words(
 
 
 def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
-    """Return the message with which a command-line library refuses arguments."""
+    """Return the message with which a command-line library refuses arguments; None if there is
+    none.
+    """
     for at, line in enumerate(lines):
         if _BOX_OF_ERROR.match(line.text):
             inside = [without_box(one.text) for one in lines[at + 1 : at + 6]]
@@ -234,8 +236,8 @@ def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
 
 
 def _of_abort(lines: Sequence[OutputLine]) -> LastWords:
-    """Return the message that native code printed before it aborted, or the place at which the
-    fault handler saw a crash.
+    """Return the message that native code printed before it aborted, with the place that Python's
+    fault handler printed; without such a message, the last sentence.
     """
     for at in range(len(lines) - 1, max(-1, len(lines) - 200), -1):
         text = lines[at].text

@@ -66,7 +66,7 @@ _BY_YARN = {
 
 
 def by_yarn(end: ContainerEnd, asked_mib: int | None) -> Cause | None:
-    """Return why YARN ended or lost a container.
+    """Return why YARN ended or lost a container; None if it did not.
 
     The container's exit status is then negative (ContainerExitStatus.java), or LOST
     (ContainerExecutor.java).
@@ -146,7 +146,9 @@ def more_memory(task: str, asked_mib: int | None, used_mib: float | None = None)
 
 
 def by_container(end: ContainerEnd, stderr: str = "") -> Cause | None:
-    """Return why a container failed before its command ran, from the NodeManager's diagnostics."""
+    """Return why a container failed before its command ran, from the NodeManager's diagnostics;
+    None if they do not show that.
+    """
     found = recognise(
         _end_of(f"{end.diagnostics}\n{stderr}", _DIAGNOSTICS),
         CONTAINER,
@@ -187,7 +189,9 @@ _DOCKER_GONE = re.compile(
 
 
 def by_docker(end: ContainerEnd) -> Cause | None:
-    """Return the cause if Docker stopped while a container ran, from YARN's diagnostics."""
+    """Return the cause if Docker stopped while a container ran, from YARN's diagnostics; None if
+    they do not show that.
+    """
     if not _DOCKER_GONE.search(end.diagnostics):
         return None
     return Cause(
@@ -259,7 +263,9 @@ _UNANSWERED = re.compile(
 
 
 def by_missing_task(task: str, stderr: str) -> Cause | None:
-    """Return the cause if a task started and could not reach the deciding task, from its stderr."""
+    """Return the cause if a task started and could not reach the deciding task, from its stderr;
+    None if the stderr does not show that.
+    """
     found = _UNANSWERED.search(stderr)
     if found is None:
         return None
@@ -326,7 +332,7 @@ def by_status(
     task: str, status: int | None, asked_mib: int | None, reason: str = ""
 ) -> Cause | None:
     """Return the cause that the exit status shows, together with the bootstrap's reason if it is
-    known.
+    known; None if the status is 0 or not known.
     """
     if not status:
         return None

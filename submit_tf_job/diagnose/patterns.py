@@ -53,7 +53,7 @@ def recognise(
     status: int | None = None,
     around: str = "",
 ) -> Cause | None:
-    """Return the cause for the first pattern that matches a text.
+    """Return the cause for the first pattern that matches a text; None if no pattern does.
 
     Args:
         text: The text. If it has more than 8,000 characters, only the first and the last 4,000 are

@@ -87,8 +87,8 @@ def diagnose(situation: Situation) -> tuple[Cause, ...]:
 
 
 def is_normal(cause: Cause, waiting_s: float) -> bool:
-    """Return whether it is normal to wait for this cause for this time, so that the user need not
-    see it.
+    """Return whether it is normal to wait for this cause for so many seconds, so that the user need
+    not see it.
     """
     return cause.code in _NORMAL and waiting_s < NORMAL_S
 
@@ -164,9 +164,9 @@ def _log_hint(situation: Situation) -> str:
 
 
 def _late_tasks(situation: Situation) -> Iterator[Cause]:
-    """Yield the causes for tasks that have a container and have not reported. The cause is YARN for
-    a task that was lost, the node as long as the launch script has not run, and the task itself
-    after that.
+    """Yield the causes for tasks that have a container and have not reported. A task that was lost
+    waits for YARN; a task whose launch script has not run, for its node; any other, for its own
+    program.
     """
     waiting = [task for task in situation.late if not task.started and not task.lost]
     what, hint = "the container is being started", "its node is slow, or has much to do"

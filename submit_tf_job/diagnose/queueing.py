@@ -273,7 +273,7 @@ REPLACED = frozenset(
 
 
 def have_only_masters(apps: Sequence[AppReport]) -> bool:
-    """Return whether the given applications are several, and all their containers are
+    """Return whether several of the applications have containers, and all these containers are
     ApplicationMasters.
     """
     holding = [app for app in apps if app.running_containers]
@@ -282,7 +282,7 @@ def have_only_masters(apps: Sequence[AppReport]) -> bool:
 
 
 def masters_cause(situation: Situation) -> Iterator[Cause]:
-    """Yield the cause if the whole cluster, or one of the job's queues, is filled with
+    """Yield the cause if the whole cluster, or the job's queue or a queue above it, is filled with
     ApplicationMasters only.
     """
     queue = situation.queue

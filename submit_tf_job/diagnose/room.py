@@ -152,6 +152,8 @@ def _queue_rooms(state: ClusterState) -> Iterator[QueueRoom]:
 
 
 def is_in_queue(app: AppReport, queue: Queue) -> bool:
-    """Return whether an application is in a queue."""
+    """Return whether an application is in a queue, by the queue's path or (as YARN reports it
+    before Hadoop 3.4) the last part of it.
+    """
     path = str(app.raw.get("queue") or app.queue or "")
     return path in (queue.path, queue.name)

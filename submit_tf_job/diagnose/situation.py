@@ -54,7 +54,15 @@ class PendingRequest:
 
 @dataclass(frozen=True)
 class PlacementRequest:
-    """A role's placement constraint in the service."""
+    """A role's placement constraint in the service.
+
+    Attributes:
+        role: The role.
+        count: Number of the role's containers.
+        type: `AFFINITY` or `ANTI_AFFINITY`; "" if the constraint names none.
+        scope: `NODE` or `RACK`; "" if the constraint names none.
+        partitions: The node labels of the constraint.
+    """
 
     role: str
     count: int
@@ -68,6 +76,8 @@ class LateTask:
     """A task that has a container and has not reported to the deciding task yet.
 
     Attributes:
+        waiting_s: For how long the task has had its container, in seconds; None if that is not
+            known.
         node_state: The container's state on its NodeManager; "" if the state could not be read.
         started: Whether its launch script has run; None if that could not be read.
         lost: Whether the task had reported from this container, and was lost after that
@@ -155,7 +165,8 @@ class Situation:
 
 
 def suits_label(node: Node, label: str, exclusive: Mapping[str, bool]) -> bool:
-    """Return whether a node runs containers that ask for a label; "" stands for no label.
+    """Return whether a node runs containers that ask for a label; "" stands for no label. A label
+    that `exclusive` does not have counts as exclusive.
 
     Args:
         exclusive: Each node label, and whether the nodes with the label run only containers that
@@ -187,8 +198,8 @@ def total_of(node: Node) -> QueueResources:
 
 
 def asks_of(app: AppReport, service: ObservedService | None) -> tuple[PendingRequest, ...]:
-    """Return the pending containers of an application: from the ResourceManager's list, or from the
-    service if that list is empty.
+    """Return the pending containers of an application: from the ResourceManager's list; or, for a
+    running application with an empty list, the containers that its service lacks.
     """
     lacking = tuple(_components_lacking(service)) if service else ()
     listed = tuple(_listed_requests(app, lacking))

@@ -153,10 +153,11 @@ _OF_EXECUTOR = re.compile(
 
 
 def of_executor(status: int | None, diagnostics: str) -> str:
-    """Return the meaning of the exit status of a container that never ran its command.
+    """Return the meaning of the exit status of a container that never ran its command; "" if it has
+    none, or the program may have set it.
 
-    If container-executor has written nothing about a status, the program may have set it: the
-    program may have removed the files that show that it ran.
+    The program may have set a status about which container-executor has written nothing: it may
+    have removed the files that show that it ran.
     """
     if status is None:
         return "the ApplicationMaster could not launch it"
