@@ -57,8 +57,8 @@ def doctor(
         settings: The settings.
         queue: The queue to check; by default the queue of `job` in the settings, or `default`.
         only: Names of the checks to do; default: all.
-        client: A working connection, which is needed if the check of the ResourceManagers is left
-            out.
+        client: A client for ResourceManagers that answer, if `only` leaves out their check; without
+            it, checks that need a cluster are skipped.
 
     Returns:
         The findings; a check that fails does not stop the others.

@@ -55,7 +55,9 @@ def check_resource_managers(examined: Examined) -> Iterator[Check]:
 
 
 def _ask_cluster_info(client: ResourceManager, url: str) -> ClusterInfo | AuthError | str:
-    """Return the information, or the error, of one ResourceManager."""
+    """Return what one ResourceManager reports about the cluster; if that fails, a refused login as
+    `AuthError`, and any other error as a sentence.
+    """
     from submit_tf_job.yarn.response import TransportError
 
     try:
@@ -126,14 +128,16 @@ def _check_clock(offset_s: float) -> Check:
 
 
 def check_services_api(examined: Examined) -> Check:
-    """Ask whether services can be submitted."""
+    """Check that the services API answers; nothing is submitted."""
     version = examined.cluster.services_version()
     about = Subject("services-api", version=version)
     return about.ok(f"the services API answers (Hadoop {version})")
 
 
 def check_authentication(examined: Examined) -> Check:
-    """Ask which user the cluster takes us for, and how long the Kerberos ticket is valid."""
+    """Check that the cluster knows this client as the user of the settings, and how long the
+    Kerberos ticket is valid. The ResourceManager's configuration is read here, for later checks.
+    """
     from submit_tf_job.host.kerberos import ticket
 
     settings, method, user = examined.settings, examined.settings.auth, examined.settings.user
@@ -168,7 +172,7 @@ def check_authentication(examined: Examined) -> Check:
 
 
 def check_queue(examined: Examined) -> Check:
-    """Ask whether the user may submit to the queue."""
+    """Check that the queue exists and is open, and that the user may submit to it."""
     name, user, known = examined.queue, examined.settings.user, scheduler(examined.cluster)
     found = known.find(name) if known else None
     access = examined.cluster.queue_access(name, user)
@@ -198,7 +202,9 @@ def check_queue(examined: Examined) -> Check:
 
 
 def check_nodes(examined: Examined) -> Iterator[Check]:
-    """Ask which nodes are in service, and which have GPUs."""
+    """Check that nodes are in service, and how many GPUs they have under each name in the settings.
+    The nodes are kept for later checks.
+    """
     examined.nodes = all_nodes(examined.cluster)
     yield _in_service(examined.nodes)
     names = [examined.settings.gpu_resource]
@@ -248,7 +254,7 @@ def _check_gpus(nodes: tuple[Node, ...], name: str) -> Check:
 
 
 def check_limits(examined: Examined) -> Check:
-    """Check how large a container may be on the cluster."""
+    """Return the largest container that the cluster allows; the result is always `ok`."""
     most = examined.cluster.maximum_resources()
     largest = QueueResources(
         most.memory_mib or 0,
@@ -263,7 +269,9 @@ _NETWORKS = "yarn.nodemanager.runtime.linux.docker.allowed-container-networks"
 
 
 def check_docker(examined: Examined) -> Check:
-    """Check in the configurations of some NodeManagers whether they run images with Docker."""
+    """Check in the configurations of at most 3 NodeManagers whether they run images with Docker; a
+    sandbox need not.
+    """
     client = examined.cluster
     scheme = client.node_scheme
     running = [node for node in examined.nodes if node.state == "RUNNING" and node.http_address]

@@ -39,15 +39,17 @@ def deep(
     job: Job | None = None,
     spread: bool = False,
 ) -> tuple[Check, ...]:
-    """Run a job of two small tasks and return the results of the checks inside its containers.
+    """Run a job of two small tasks, return the results of the checks inside its containers, and
+    delete the job. An error of the submission is a result, too.
 
     Args:
         settings: The settings.
         image: Image of the containers; by default the image of `job` in the settings, or a
             TensorFlow image.
         queue: Queue of the job.
-        job: A job whose image, queue, network and mounts the containers get; then one container
-            runs on each node.
+        job: A job whose image, queue, network and mounts the containers get; then there are as many
+            containers (2 to 20) as nodes of its partition have room, and the mounts are checked,
+            too.
         spread: Whether the cluster can put each task on a different node.
     """
     from submit_tf_job.operations.delete import delete
@@ -323,7 +325,7 @@ def _probe_mounts(mounts: Sequence[Mount]) -> list[tuple[str, str, str]]:
 
 
 def _nodes_for(nodes: Iterable[Node], partition: str | None, memory_mib: int) -> tuple[Node, ...]:
-    """Return the nodes in the job's partition on which a container can start now."""
+    """Return the nodes in the job's partition, at most 20, on which a container can start now."""
     return tuple(
         node
         for node in nodes
@@ -336,7 +338,8 @@ def _nodes_for(nodes: Iterable[Node], partition: str | None, memory_mib: int) ->
 def _check_mounts(
     mounts: Sequence[Mount], answers: Sequence[Mapping[str, Any]], nodes: Sequence[Node]
 ) -> Iterator[Check]:
-    """Return findings about what the probe's tasks found at each path.
+    """Yield a finding about each path of the node, from what the probe's tasks found there; none if
+    no task has reported.
 
     Args:
         mounts: The mounts of the job.

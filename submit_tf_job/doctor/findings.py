@@ -25,7 +25,7 @@ class Check:
         id: Stable identifier for programs, documented in docs/doctor.md.
         status: `ok`, `warning` or `failure`.
         checked: The observation.
-        breaks: The features that do not work because of this result, or "".
+        breaks: What does not work because of this result, or "".
         fix: The next step for the user, or "".
         facts: The values that the sentences contain.
     """
@@ -65,7 +65,8 @@ class Examination:
 
     Attributes:
         findings: In the order of the checks.
-        skipped: Checks that were left out because an earlier one failed.
+        skipped: Checks that were left out: no ResourceManager answered; or, for an image, its
+            Python did not run.
     """
 
     findings: tuple[Check, ...]
@@ -81,6 +82,14 @@ class Examination:
 class Examined:
     """The state that the checks share, including facts that earlier checks have found for later
     ones.
+
+    Attributes:
+        settings: The settings.
+        queue: The queue to check.
+        client: The client for ResourceManagers that have answered; None if none has.
+        nodes: The NodeManagers.
+        conf: The ResourceManager's configuration; {} if it is not known.
+        conf_dir: This host's Hadoop configuration directory, if it has a core-site.xml.
     """
 
     settings: Settings
@@ -92,7 +101,11 @@ class Examined:
 
     @property
     def cluster(self) -> ResourceManager:
-        """The client for ResourceManagers that have answered."""
+        """The client for ResourceManagers that have answered.
+
+        Raises:
+            SettingsError: None has answered.
+        """
         if self.client is None:
             raise SettingsError("no ResourceManager answers")
         return self.client

@@ -56,8 +56,8 @@ def first_file(name: str, directories: "list[str]") -> str:
 
 
 def tensorflow() -> "dict[str, str]":
-    """Return TensorFlow's version and build options without an import, which would take ten
-    seconds.
+    """Return TensorFlow's version and build options, and the versions of Keras, without an import,
+    which would take ten seconds; {} if TensorFlow is not installed.
     """
     import importlib.util
     import re
@@ -83,7 +83,8 @@ def tensorflow() -> "dict[str, str]":
 
 
 def cuda() -> "dict[str, bool]":
-    """Return which of CUDA's libraries can be found.
+    """Return, for each version of CUDA's and cuDNN's libraries that TensorFlow is built for,
+    whether it can be found.
 
     The libraries are on the loader's path, or in NVIDIA's wheels, in which TensorFlow finds them.
     """
@@ -122,7 +123,7 @@ def hadoop() -> "dict[str, str]":
 
 
 def locale_error() -> str:
-    """Return why YARN's locale cannot be set, or ""."""
+    """Return why the locale en_US.UTF-8, which YARN sets, is not available; "" if it is."""
     import locale
 
     try:

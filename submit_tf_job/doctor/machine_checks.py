@@ -71,7 +71,7 @@ def check_dns(examined: Examined) -> Iterator[Check]:
 
 def check_hdfs(examined: Examined) -> Iterator[Check]:
     """Check HDFS: write, read and remove a small file in the user's home, where YARN keeps
-    services.
+    services. Without a Hadoop configuration there is no result.
     """
     about = Subject("hdfs")
     if examined.conf_dir is None:
@@ -98,9 +98,10 @@ def check_hdfs(examined: Examined) -> Iterator[Check]:
 
 
 def check_services_directory(examined: Examined) -> Iterator[Check]:
-    """Find out whether this user may write to the directory where ApplicationMasters keep the files
-    of a service. It is on HDFS below `hadoop.tmp.dir`, which all users share unless its name
-    contains the user's (ServiceScheduler).
+    """Check whether this user may write to the directory where ApplicationMasters keep the files of
+    a service. There is no result if it does not exist yet, or each user has one. It is on HDFS
+    below `hadoop.tmp.dir`, which all users share unless its name contains the user's
+    (ServiceScheduler).
     """
     if examined.conf_dir is None:
         return
@@ -129,7 +130,9 @@ _LOST = "tasks do not find each other"
 
 
 def check_domain(examined: Examined) -> Iterator[Check]:
-    """Check that the settings and the cluster use the same domain for container names."""
+    """Check that the settings and the cluster use the same domain for container names; no result
+    with `names: rendezvous`, which needs no names.
+    """
     if examined.settings.names == "rendezvous":
         return
     ours = examined.settings.dns.domain
@@ -225,8 +228,8 @@ def _accepts_connections(address: str) -> bool:
 
 
 def _announced_dns(conf: Mapping[str, str]) -> str | None:
-    """Return the address of Registry DNS in the cluster's configuration; None if that is a wildcard
-    address.
+    """Return the address of Registry DNS, `host:port`, in the cluster's configuration; None if
+    there is none, or a wildcard address.
     """
     address = conf.get("hadoop.registry.dns.bind-address", "")
     port = conf.get("hadoop.registry.dns.bind-port", "5335")

@@ -30,7 +30,7 @@ def result(status: str, said: object) -> "dict[str, str]":
 
 
 def resolver() -> "dict[str, str]":
-    """Return which DNS servers the container uses."""
+    """Check that the container has DNS servers, and return which."""
     with open("/etc/resolv.conf") as handle:
         servers = [
             line.split()[1]
@@ -96,7 +96,9 @@ def _of_bootstrap(name: str) -> "Any":
 
 
 def tokens() -> "dict[str, str]":
-    """Return the owners of the delegation tokens; empty on a cluster without Kerberos."""
+    """Check that the task has delegation tokens or a Kerberos ticket, and describe them. For a job
+    that gets no tokens, only the token file is described.
+    """
     path = os.environ.get("HADOOP_TOKEN_FILE_LOCATION", "")
     if not path or not os.path.isfile(path):
         return result(WARNING, "HADOOP_TOKEN_FILE_LOCATION is {}".format(path or "not set"))
@@ -115,7 +117,7 @@ def tokens() -> "dict[str, str]":
 
 
 def gpu() -> "dict[str, str]":
-    """List NVIDIA's devices."""
+    """List the NVIDIA GPUs that the task sees; the result is always `ok`."""
     devices = sorted(
         name for name in os.listdir("/dev") if name.startswith("nvidia") and name[6:].isdigit()
     )
@@ -130,14 +132,14 @@ def gpu() -> "dict[str, str]":
 
 
 def disk() -> "dict[str, str]":
-    """Return the free space of the working directory."""
+    """Check that at least 1 GiB is free in the working directory."""
     free = shutil.disk_usage(os.getcwd()).free
     status = OK if free >= 1024**3 else WARNING
     return result(status, "{:.1f} GiB free in {}".format(free / 1024.0**3, os.getcwd()))
 
 
 def python() -> "dict[str, str]":
-    """Return the version of this Python."""
+    """Check that this Python has version 3.6 or later."""
     return result(
         OK if sys.version_info >= (3, 6) else FAILURE,
         "{} at {}".format(sys.version.split()[0], sys.executable),
@@ -145,8 +147,8 @@ def python() -> "dict[str, str]":
 
 
 def tensorflow() -> "dict[str, str]":
-    """Return TensorFlow's version. It is imported in a separate process, because the import may
-    crash.
+    """Check that TensorFlow can be imported, and return its version. It is imported in a separate
+    process, because the import may crash.
     """
     code = "import tensorflow; print(tensorflow.__version__)"
     done = subprocess.run(
@@ -160,7 +162,9 @@ def tensorflow() -> "dict[str, str]":
 
 
 def keras() -> "dict[str, str]":
-    """Return the versions of Keras, and whether the strategies of several tasks work with them."""
+    """Check that the strategy multi-worker works with the installed Keras, and return the
+    versions.
+    """
     installed = _of_bootstrap("installed")
     found = installed.versions(sys.executable, os.environ)
     why = installed.misfit("multi-worker", found, installed.uses_legacy(os.environ))
@@ -199,7 +203,9 @@ def mounts() -> "dict[str, object]":
 
 
 def mount(path: str, mode: str) -> "dict[str, str]":
-    """Return the kind of a path, and a sentence about it, as `{kind, said}`."""
+    """Return the kind of a path (`mount`, `directory`, `file` or `error`), and a sentence about it,
+    as `{kind, said}`. `mode` is "rw" if the task must be able to write there.
+    """
     argv = [sys.executable, "-c", _OPEN, path, mode]
     try:
         done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=MOUNT_S)
