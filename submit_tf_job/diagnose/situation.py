@@ -76,8 +76,8 @@ class LateTask:
     """A task that has a container and has not reported to the deciding task yet.
 
     Attributes:
-        waiting_s: For how long the task has had its container, in seconds; None if that is not
-            known.
+        waiting_s: Seconds since its container was launched, or since the task was lost; None if
+            that is not known.
         node_state: The container's state on its NodeManager; "" if the state could not be read.
         started: Whether its launch script has run; None if that could not be read.
         lost: Whether the task had reported from this container, and was lost after that
