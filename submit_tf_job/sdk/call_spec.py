@@ -49,12 +49,13 @@ def call_spec(
         function: The function, which every task calls.
         args: The function's positional arguments.
         kwargs: The function's named arguments.
-        job: A job spec without `command`.
-        directory: The directory.
+        job: A job spec without `command`; `strategy` is `single` by default.
+        directory: The directory for the files; it must exist until the job is submitted.
 
     Raises:
-        UsageError: The function is not a plain function or cannot be pickled; or `job` has a
-            command, or has `files` that is not a list.
+        UsageError: The function is not callable, is a coroutine function, or cannot be pickled; or
+            `job` has a command, or has `files` that is not a list.
+        SettingsError: cloudpickle is not installed.
     """
     if "command" in job:
         raise UsageError(
@@ -149,7 +150,7 @@ def cloudpickle() -> Any:
 def pickled_call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> bytes:
-    """Pickle a call.
+    """Return the pickle of (function, args, kwargs), with the user's own code by value.
 
     Raises:
         SettingsError: cloudpickle is not installed.
@@ -173,9 +174,8 @@ def pickled_call(
 
 
 def _pickle_value(pickler: Any, value: object) -> bytes:
-    """Pickle a value. Code keeps the name of its file, so that tracebacks can show its lines.
-
-    Without this, cloudpickle 3.1.3 and later replace the file's name by `<dynamic-code>`.
+    """Return the pickle of a value. Code keeps the name of its file, so that tracebacks can show
+    its lines: cloudpickle 3.1.3 and later alone would write `<dynamic-code>` instead of the name.
     """
     reduce_code = pickler.Pickler.dispatch_table[CodeType]
 
@@ -215,8 +215,8 @@ def _name_of_unpicklable(
 
 @contextmanager
 def _own_modules_by_value(pickler: Any) -> Iterator[None]:
-    """Pickle code in the user's own files by value, because a container does not have these
-    modules.
+    """While the block runs, have cloudpickle pickle the modules of the user's own files by value,
+    because a container does not have them. One thread at a time can be in the block.
     """
     with _one_at_a_time:
         before = pickler.list_registry_pickle_by_value()
@@ -232,7 +232,8 @@ def _own_modules_by_value(pickler: Any) -> Iterator[None]:
 
 
 def _own_modules() -> list[ModuleType]:
-    """Return the imported modules that are not installed.
+    """Return the imported modules that belong neither to the standard library, nor to an installed
+    package, nor to this package.
 
     `multiprocessing` puts the script into `sys.modules` under a second name (`__mp_main__`), which
     is left out: the script itself is pickled by value anyway.
@@ -255,9 +256,9 @@ def _own_modules() -> list[ModuleType]:
 
 
 def _files_of_distributions(paths: set[Path]) -> set[Path]:
-    """Return those of the files that belong to an installed distribution, also if `pip install
-    --target` installed it. The sources of an editable project are in no RECORD, so they count as
-    the user's own files.
+    """Return those of the given files that belong to an installed distribution, also if `pip
+    install --target` installed it. The sources of an editable project are in no RECORD, so they
+    count as the user's own files.
     """
     found: set[Path] = set()
     for distribution in distributions() if paths else ():

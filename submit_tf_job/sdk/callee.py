@@ -42,7 +42,9 @@ NOT_SENT = (
 
 
 def module_of(name: str, file: str) -> ModuleType:
-    """Load a module that was sent with the call, under the name that the pickles use."""
+    """Load a module from a file that was sent with the call, under the name by which the pickles
+    refer to it.
+    """
     location = importlib.util.spec_from_file_location(name, os.path.join(HERE, file))
     assert location is not None
     assert location.loader is not None
@@ -52,7 +54,7 @@ def module_of(name: str, file: str) -> ModuleType:
 
 
 def package_of(name: str) -> ModuleType:
-    """Make a package without files."""
+    """Add an empty package with this name to `sys.modules`, and return it."""
     package = sys.modules[name] = ModuleType(name)
     package.__path__ = []
     return package
@@ -74,7 +76,9 @@ def compat() -> None:
 
 
 def cloudpickle() -> ModuleType:
-    """Load the cloudpickle module that was sent with the call."""
+    """Load the cloudpickle module that was sent with the call, also as the package `cloudpickle`,
+    and return it.
+    """
     package = package_of("cloudpickle")
     module = module_of("cloudpickle.cloudpickle", PICKLE_FILE)
     package.__dict__.update(
@@ -85,7 +89,11 @@ def cloudpickle() -> ModuleType:
 
 
 def read_call() -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Return the function to call, and its arguments, from the file that was sent with the job."""
+    """Return the function to call, and its arguments, from the file that was sent with the job.
+
+    Raises:
+        RuntimeError: Another Python version has pickled the call.
+    """
     with open(os.path.join(HERE, CALL_FILE), encoding="ascii") as file:
         version, _, packed = file.read().partition("\n")
     here = "%d.%d" % sys.version_info[:2]
@@ -102,7 +110,9 @@ def read_call() -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
 
 
 def has_module(value: Any) -> bool:
-    """Return whether other processes can import a function or class by its module and name."""
+    """Return whether a function or class is found by its module and qualified name, so that pickles
+    refer to it by name.
+    """
     found: Any = sys.modules.get(value.__module__ or "")
     for part in value.__qualname__.split("."):
         found = getattr(found, part, None)
@@ -110,7 +120,9 @@ def has_module(value: Any) -> bool:
 
 
 def parts_of(value: Any) -> Iterator[Any]:
-    """Yield the objects to which a function, class or object refers, if it was sent by value."""
+    """Yield the objects to which a function, class, module, container or object of the user's own
+    class refers; none for a container of more than `MOST_ENTRIES` entries.
+    """
     if isinstance(value, FunctionType):
         yield from value.__globals__.values()
         yield from value.__defaults__ or ()
@@ -192,8 +204,8 @@ def make_modules(names: dict[str, dict[str, Any]], pickler: ModuleType) -> None:
 
 
 def refusal_of(module: str) -> Callable[[str], Any]:
-    """Return a `__getattr__` (PEP 562) for a module of which only some names were sent; it refuses
-    the other names.
+    """Return a `__getattr__` (PEP 562) for a module of which only some names were sent; it raises
+    an AttributeError with a hint for the other names.
     """
 
     def refuse(name: str) -> Any:
@@ -203,8 +215,8 @@ def refusal_of(module: str) -> Callable[[str], Any]:
 
 
 def make_main(names: dict[str, Any]) -> None:
-    """Create the `__main__` module of the function; processes that it spawns are started from this
-    file.
+    """Replace `__main__` by a module with the names that the user's script had there. Its file is
+    this one, so processes that `multiprocessing` spawns start from this file.
     """
     main = ModuleType("__main__")
     main.__dict__.update(names, __name__="__main__", __file__=os.path.abspath(__file__))
@@ -216,7 +228,14 @@ def make_main(names: dict[str, Any]) -> None:
 
 
 def leave(directory: str, kind: str, packed: bytes | None, text: str) -> None:
-    """Write a result to the log directory."""
+    """Write the result file into the log directory, in base64, as a whole or not at all.
+
+    Args:
+        directory: The log directory.
+        kind: `VALUE`, `ERROR` or `REFUSED`.
+        packed: The pickled value or exception; None if it cannot be sent.
+        text: The traceback of an exception, or why nothing can be sent; "" for a value.
+    """
     data = base64.b64encode(pickle.dumps((kind, packed, text))).decode("ascii")
     path = os.path.join(directory, RESULT_FILE)
     with open(path + ".part", "w", encoding="ascii") as file:
@@ -225,7 +244,9 @@ def leave(directory: str, kind: str, packed: bytes | None, text: str) -> None:
 
 
 def returned(value: Any, pack: Callable[[Any], bytes]) -> tuple[str, bytes | None, str]:
-    """Return the record of a value."""
+    """Return what `leave` writes about a returned value: (kind, packed, text). The kind is
+    `REFUSED` if the value cannot be pickled, or has more than `RESULT_MAX` bytes.
+    """
     try:
         packed = pack(value)
     except Exception as error:  # the user's own classes may raise anything
@@ -237,12 +258,13 @@ def returned(value: Any, pack: Callable[[Any], bytes]) -> tuple[str, bytes | Non
 
 
 def raised(error: BaseException, pack: Callable[[Any], bytes]) -> tuple[str, bytes | None, str]:
-    """Return the record of an exception.
+    """Return what `leave` writes about an exception: (kind, packed, text); None for `packed` if
+    only the traceback can be sent.
 
-    The record has the exception in the first of three forms that pickle can write and restore. For
-    the first form, pickle calls the exception's class with `args`, which fails for classes with
-    other parameters. So the second form has class, `args` and attributes separately. The attributes
-    may not be picklable, so the third form has none.
+    The exception is packed in the first of three forms that pickle can write and restore. For the
+    first form, pickle calls the exception's class with `args`, which fails for classes with other
+    parameters. So the second form has class, `args` and attributes separately. The attributes may
+    not be picklable, so the third form has none.
     """
     text = traceback.format_exc()
     for form in (error, (type(error), error.args, vars(error)), (type(error), error.args, {})):
@@ -257,7 +279,13 @@ def raised(error: BaseException, pack: Callable[[Any], bytes]) -> tuple[str, byt
 
 
 def main() -> int:
-    """Call the function, and return the exit status."""
+    """Call the function, write its result or exception to the log directory, and return the exit
+    status: 0; 1 after an exception; `EXIT_CANNOT_CALL` if the call could not be read.
+
+    Raises:
+        SystemExit: The function has called `sys.exit`.
+        RuntimeError: The result cannot be sent, and this is the deciding task.
+    """
     directory = os.path.abspath((os.environ.get("LOG_DIRS") or ".").split(",")[0])
     try:
         pickler = cloudpickle()
@@ -290,7 +318,9 @@ def main() -> int:
 
 
 def names_for_spawned() -> dict[str, Any]:
-    """Return the names in `__main__`, if this is a process that `multiprocessing` has spawned."""
+    """Return the names for `__main__` in a process that `multiprocessing` has spawned; also make
+    the modules of what was sent by value.
+    """
     pickler = cloudpickle()
     compat()
     names = own_names(*read_call())

@@ -64,17 +64,18 @@ class Client:
 
     Args:
         profile: Settings profile; None for the one that the commands would use.
-        settings: Settings that were read already, instead of `profile` and `overrides`.
+        settings: Settings that were read already; `profile` and `overrides` are then ignored.
         overrides: Settings that override all others, such as `resource_managers=["http://rm:8088"]`
             or `user="alice"`; dots are written as double
             underscores: `kerberos__keytab="/home/alice/alice.keytab"`.
-        secret: The content of the file of `credentials.file`, for programs that get it from another
-            source.
+        secret: The token or password that the file of the setting `credentials.file` would contain,
+            for programs that get it from another source; None to read it as the settings say.
         own_jobs_only: Treat application ids of other users as unknown: for programs that act for
-            several users, each with a client of their own (`as_user`).
+            several users, with one client for each user (`as_user`).
 
     Raises:
-        SettingsError: The settings are not valid.
+        SettingsError: The settings are not valid, or a name in `overrides` is not a setting.
+        UsageError: `profile` is not a text.
 
     Example:
         >>> with Client(user="alice") as client:  # doctest: +SKIP
@@ -99,17 +100,25 @@ class Client:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The connection to the cluster, which `close` closes."""
+        """The connection to the cluster, made at the first use; `close` closes it.
+
+        Raises:
+            SettingsError: No ResourceManager is configured, or the settings for authentication are
+                incomplete.
+            AuthError: No Kerberos ticket can be obtained with the keytab.
+        """
         made = connect(self.settings, secret=self._secret)
         weakref.finalize(self, made.client.close)
         return replace(made, own_jobs_only=self._own_jobs_only)
 
     def ended_by(self, over: threading.Event) -> Client:
-        """Return a client that uses the same connection, and whose calls another thread can end.
+        """Return a client that uses the same connection, and whose waiting calls another thread can
+        end.
 
         Args:
-            over: Within a second after it is set, calls of the client and of its handles that wait
-                raise `concurrent.futures.CancelledError`.
+            over: The event that ends them: within a second after it is set, calls of the new client
+                and of its handles that wait between two requests raise
+                `concurrent.futures.CancelledError`.
         """
         sleep, made = self.cluster.sleep, copy.copy(self)
 
@@ -154,17 +163,20 @@ class Client:
         base: Path | None = None,
         render: Callable[[str], str] | None = None,
     ) -> Job:
-        """Read a job spec: a file, or its content as a mapping.
+        """Read a job spec: a file, or its content as a mapping. Sends no request.
 
         Args:
-            spec: Path of a file, a mapping with the same keys, or a job that was loaded already.
-            overrides: `path=value` texts, as for `--set`.
-            name: Another name for the job.
+            spec: Path of a file, a mapping with the same keys, or a job that was loaded already,
+                which is returned as it is.
+            overrides: Values that replace those of the job spec, as `path=value` texts, such as
+                `roles.worker.instances=8` (as for `--set`).
+            name: The job's name, instead of the name in the job spec; None to keep it.
             dialect: The format of a file of another system; None to recognise it. The job's
                 `remarks` say what did not carry over.
-            base: The directory of `files` of a mapping; default: the working directory.
-            render: Called with the text of a file; returns what is read instead, such as a filled
-                template.
+            base: The directory that relative `files` of a mapping start from; default: the working
+                directory. For a file it is always the file's directory.
+            render: Called with the text of a file; returns the text that is read instead, such as a
+                filled template. Ignored for a mapping.
 
         Raises:
             JobSpecError: Every problem at once, each with its line.
@@ -228,14 +240,16 @@ class Client:
         Args:
             content: The job spec, YAML or JSON, or a file of another system.
             source: The name of the job spec in messages; it ends in `.json` for JSON.
-            files: The directory that contains only the files that were sent with the job spec.
-            has_ended: Returns whether the caller has left, so that nothing waits for the job;
-                called while the job spec is read.
+            files: The directory that contains only the files that were sent with the job spec; None
+                if no files were sent.
+            has_ended: Called again and again while the job spec is read; returns whether the sender
+                has left, so that reading can stop.
             dialect: As for `load`.
 
         Raises:
             JobSpecError: Every problem at once, each with its line.
-            UsageError: The job spec takes too long to read.
+            UsageError: To read the job spec takes more than 20 s of CPU, or `has_ended` returned
+                True.
         """
         return load_job(
             Path(source),
@@ -267,17 +281,22 @@ class Client:
         Args:
             spec: As for `load`.
             overrides: As for `load`.
-            name: Another name for the job.
+            name: As for `load`.
             submission_id: As for `submit`.
-            once: As for `submit`.
-            again: Whether the same call runs the job again once its run has ended: "always",
-                "after-failure" for tries of one task, which report a run that has succeeded, or
-                "never"; default: "never" with a `submission_id`, else "always".
-            detached: Whether the job has `detached_lifetime`; False if it is followed for sure.
+            once: As for `submit`; the same as `again="never"`, and overrides `again`.
+            again: Whether the same call runs the job again once its run has ended: "always";
+                "after-failure", unless that run has succeeded, for the retries of a scheduler's
+                task; or "never". Default: "never" with a `submission_id`, else "always".
+            detached: Whether a job without `lifetime` gets `detached_lifetime`; False for a program
+                that certainly follows the job to its end.
             dialect: As for `load`.
 
         Raises:
-            JobSpecError: The job cannot be planned.
+            JobSpecError: The job spec is not valid, or YARN would refuse the job.
+            Refused: The Hadoop version of the settings (`hadoop_version`) cannot run the job.
+            UsageError: As for `load`, or `submission_id` is not 1 to 64 letters, digits, `.`, `_`
+                and `-`, of which the first is a letter or digit.
+            ValueError: `again` is none of these values.
         """
         _check_texts(submission_id=submission_id)
         return make_plan(
@@ -298,21 +317,27 @@ class Client:
         once: bool = False,
         dialect: str | None = None,
     ) -> JobHandle:
-        """Submit a job. While the job's run is alive, the same call finds it; after its end, the
-        same call runs the job again.
+        """Submit a job, and return once YARN has accepted it. While the job's run is alive, the
+        same call finds it; after its end, the same call runs the job again.
 
         Args:
-            spec: As for `load`, or what `plan` has returned.
+            spec: As for `load`, or what `plan` has returned; then all other arguments are ignored.
             overrides: As for `load`.
-            name: Another name for the job.
+            name: As for `load`.
             submission_id: An id that a scheduler has for this submission. If its run has ended, the
                 ended run is returned, and the submission is never run again. By default the id is a
                 hash of the job and its files.
-            once: Do not run the job again if exactly this job has ended already.
+            once: Do not run the job again if exactly this job has ended already; return the ended
+                run, whether it succeeded or not.
             dialect: As for `load`.
 
+        Returns:
+            The handle of the new run, or of the run that was found (`adopted`).
+
         Raises:
-            JobSpecError: The job spec is not valid.
+            JobSpecError: The job spec is not valid; or an input or output does not exist, or cannot
+                be read or written.
+            UsageError: As for `plan`.
             NameTaken: Another run of the job, with other settings or files, is alive.
             KeyReused: The submission's id was used before, for other settings or files.
             Refused: The cluster refuses the job.
@@ -346,9 +371,9 @@ class Client:
         return tuple(JobHandle(self, ref) for ref in found)
 
     def starting(self, job: str, within_s: float = 20.0) -> JobHandle | None:
-        """Wait for the first live run of a job of this user; return None if none appears within
-        `within_s` seconds. YARN shows an application only some seconds after it has stored the
-        service.
+        """Wait until a job of this user has a live run, and return the oldest; return None if there
+        is none within `within_s` seconds. YARN shows an application only some seconds after it has
+        stored the service.
         """
         end = self.cluster.clock() + within_s
         while not (found := self.live(job)) and self.cluster.clock() <= end:
@@ -366,29 +391,31 @@ class Client:
         return planned.warnings
 
     def has_run(self, planned: Plan) -> bool:
-        """Return whether the run of a plan is known, alive or over; False if the cluster cannot
-        tell.
+        """Return whether the first run of a plan exists on the cluster, alive or over; False if it
+        does not, if it was deleted, or if the cluster cannot tell.
         """
         return has_run(self.cluster, planned)
 
     def other_job(self, planned: Plan) -> str | None:
-        """Return the name of another job for which a plan's `submission_id` was used before, or
-        None.
+        """Return the name of another job for which a plan's `submission_id` was used before; None
+        if there is none whose runs the cluster still has.
         """
         return other_job_of_key(self.cluster, planned)
 
     def gpus(self, run: str) -> int | None:
-        """Return the GPUs of a run that waits or runs; 0 if the run has ended; None if their number
-        is not known before the run has containers.
+        """Return the number of GPUs that a run asks for in all, given the run's name; 0 if the run
+        has ended; None if the number is not known yet, because the run has no containers.
         """
         return gpus_of_run(self.cluster, run)
 
     def check_identity(self) -> None:
-        """Check that the cluster takes the client for the user of its settings. With `as_user` an
-        answer without a user is an error, too.
+        """Check that the cluster takes the client for the user of its settings. With simple
+        authentication and without `as_user` nothing is checked, because the cluster then accepts
+        any name.
 
         Raises:
             AuthError: The cluster names another user, or with `as_user` names no user.
+            ClusterUnavailable: No ResourceManager answered.
         """
         check_identity(self.cluster)
         # Hadoop before 3.1.1 does not return it
@@ -405,6 +432,9 @@ class Client:
         Args:
             within_s: How many seconds a ResourceManager may take to answer; default:
                 `timeouts.failover`.
+
+        Raises:
+            ClusterUnavailable: No ResourceManager answered in time.
         """
         client = self.cluster.client
         deadline = None if within_s is None else client.deadline(within_s)
@@ -416,7 +446,7 @@ class Client:
 
         Raises:
             AuthError: The cluster takes the client for another user than the settings name.
-            UsageError: No check has this name.
+            UsageError: No check has this id.
         """
         from submit_tf_job.doctor.checks import doctor
 
@@ -436,11 +466,11 @@ class Client:
         """Submit the next run of a job that ran out of memory, if its `retries.memory` says so.
 
         For a program that has only the JSON of the end of a run that another process followed;
-        `wait` and `events` do it by themselves.
+        `wait` and `events` of a handle that `submit` returned do it by themselves.
 
         Args:
             planned: The plan of the job's first submission.
-            ended: What `to_json` of its last status returned.
+            ended: What `Status.to_json` returned for the run's last status.
 
         Returns:
             The handle of the next run; None if the job is not submitted again.
@@ -462,11 +492,13 @@ class Client:
 
         Args:
             name: The name or id.
-            own: Whether this program, or another process of it, has submitted the run: whoever
-                follows it then stops it if it can never start.
+            own: Whether this program, or another process of it, has submitted the run. Then `wait`
+                and the other calls that follow the run stop it if it can never start.
 
         Raises:
-            NoSuchJob: There is no such job.
+            NoSuchJob: Neither YARN nor HDFS knows the job; or, with `own_jobs_only`, the id is of
+                another user's application.
+            UsageError: `name` is not a valid name.
         """
         _check_texts(name=name)
         ref = find(self.cluster, name)
@@ -474,15 +506,20 @@ class Client:
 
     def delete(self, job: str, *, force: bool = False) -> tuple[str, ...]:
         """Delete every ended run of a job, or one run by its own name or application id, with what
-        was staged for it; return the names of the deleted runs.
+        was staged for it; return the names of the deleted runs. Logs, outputs and the records of
+        runs are kept.
 
         Args:
             job: The name or id.
-            force: Stop a live run first.
+            force: Stop live runs first, at once, without time to save.
 
         Raises:
-            NameTaken: A run is alive, and `force` was not given.
+            NameTaken: A run is alive, and `force` was not given; or another client may be
+                submitting a run.
+            NoSuchJob: There is no such job, and YARN has nothing stored under that name.
             AuthError: The job belongs to another user.
+            UsageError: `job` is not a valid name.
+            ClusterUnavailable: The cluster failed; runs may or may not have been deleted.
         """
         return delete(self.cluster, job, force=force)
 
@@ -501,14 +538,16 @@ class Client:
         Args:
             user: The owner; "" for the client's user, None for all users.
             queue: The queue; None for all queues.
-            states: The states, also by name; empty for all.
+            states: The states, as `JobState` or by name; empty for all.
             within_s: Maximum age in seconds since submission; None for any age.
-            limit: Maximum number of jobs.
-            names: Names or application ids, or patterns such as `hpo-*`; empty for all.
+            limit: Maximum number of jobs; None for all.
+            names: Names of jobs or runs, application ids, or patterns such as `hpo-*`; empty for
+                all.
 
         Raises:
             UsageError: A state does not exist, an argument is of a wrong kind, or `limit` is below
                 1.
+            ClusterUnavailable: No ResourceManager answered.
         """
         from submit_tf_job.operations.listing import JobSelection
         from submit_tf_job.sdk.notebook import ListedJobs
@@ -526,7 +565,9 @@ class Client:
         return ListedJobs(list_jobs(self.cluster, chosen))
 
     def history(self, job: str | None = None, *, limit: int = 50) -> tuple[RecordedRun, ...]:
-        """Return runs by their records, the newest first: state, duration, metrics, outputs.
+        """Return runs by their records in the staging directory, the newest first: state, duration,
+        metrics, outputs. The end of a run that has no end in its record is read from the cluster,
+        and is added to the record.
 
         Args:
             job: A job, or one run by its own name; None for all jobs.
@@ -551,12 +592,13 @@ class Client:
         Args:
             names: Runs, jobs (each by its newest run; one alone by its last ten), application ids,
                 or patterns of jobs' names (the newest run of each).
-            sort: A metric, to have the best run first.
+            sort: A metric, to have the best run first, and runs without it last; None for the order
+                of the names.
 
         Raises:
             NoSuchJob: A name is unknown, or its run has no record.
             SettingsError: There is no staging directory, and so no record.
-            UsageError: An argument is of a wrong kind, or no run has the metric.
+            UsageError: No name is given, an argument is of a wrong kind, or no run has the metric.
 
         Example:
             >>> best = client.compare("hpo-*", sort="val_loss").runs[0]  # doctest: +SKIP
@@ -582,9 +624,10 @@ class Client:
         """Return the free capacity of queues, labels and nodes; and whether a job would start now.
 
         Args:
-            spec: A job, as for `load`; `start` of the result is about it. None for no job.
+            spec: A job, as for `load`; `start` of the result says whether it would start now. None
+                for the capacity alone.
             overrides: As for `load`.
-            name: Another name for the job.
+            name: As for `load`.
             dialect: As for `load`.
 
         Raises:
@@ -610,8 +653,8 @@ def _check_limit(limit: int | None) -> None:
 
 
 def _check_list(name: str, value: Iterable[str]) -> None:
-    """Raise an error unless the value is a list: a text would be treated as a list of its
-    letters.
+    """Refuse a text, which would be treated as a list of its letters, and a value that is not
+    iterable.
     """
     if isinstance(value, str) or not isinstance(value, Iterable):
         hint = f"write [{value!r}]" if isinstance(value, str) else ""
@@ -626,7 +669,9 @@ def _check_texts(**arguments: str | None) -> None:
 
 
 def setting_names() -> tuple[str, ...]:
-    """Return the names of all settings, which `Client` takes as arguments."""
+    """Return the names of all settings, such as `kerberos.keytab`; `Client` takes each as an
+    argument, with dots written as double underscores.
+    """
     return tuple(keys())
 
 

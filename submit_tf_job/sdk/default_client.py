@@ -1,5 +1,5 @@
-"""Functions for programs that use one cluster: they call a client with the settings that the
-commands would use.
+"""Functions for programs that use one cluster: each call makes a client with the settings that the
+commands would use, and calls its method of the same name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ R = TypeVar("R")
 
 
 def _of_default_client(method: Callable[Concatenate[Client, P], R]) -> Callable[P, R]:
-    """Return a function that calls a method of a client which has the settings of the commands."""
+    """Return a function that makes a client with the settings of the commands at each call, and
+    calls the given method of it.
+    """
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -37,8 +37,9 @@ class Status:
 
     Attributes:
         job: The observed status of the job, and the verdict.
-        root_cause: Why the job failed; None if it did not fail, or if the call does not determine
-            the cause (`wait`, `result` and `why_failed` do).
+        root_cause: Why the job failed; None if it did not fail, or if the call that returned this
+            status does not determine the cause (`wait`, `watch`, `show` and the end of `events`
+            do).
     """
 
     job: JobStatus
@@ -56,7 +57,7 @@ class Status:
 
     @property
     def application_id(self) -> str:
-        """The run's application."""
+        """The id of the run's YARN application."""
         return self.job.application_id
 
     @property
@@ -66,7 +67,9 @@ class Status:
 
     @property
     def reason(self) -> str:
-        """Why the job ended; "" before the end, or if there is no reason."""
+        """Why the job is in this state, as one sentence, such as why it failed or was stopped, or
+        what keeps it from starting or ending; "" if there is nothing to say.
+        """
         return self.job.verdict.reason
 
     @property
@@ -76,7 +79,7 @@ class Status:
 
     @property
     def progress(self) -> Mapping[str, Any] | None:
-        """The progress that the program reported, or None."""
+        """The progress that the program reported (docs/json.md); None if it has reported none."""
         progress = self.job.report.progress if self.job.report else None
         return progress.to_json() if progress else None
 
@@ -91,7 +94,7 @@ class Status:
 
     @property
     def is_over(self) -> bool:
-        """Whether the state is final."""
+        """Whether the state is final: SUCCEEDED, FAILED, STOPPED or UNKNOWN."""
         return self.state.is_final
 
     @property
@@ -133,8 +136,8 @@ Event = Status | Trouble | PrintedLine | Waits | Notice | NextRun | Pause
 
 
 class EventLog:
-    """Returns lines of a log for successive events: each state at once, progress at most every 30
-    s, the program's output, and why the job waits.
+    """Turns the events of one job into lines for a log: each new state at once, progress at most
+    every 30 s, the program's output, and why the job waits.
     """
 
     def __init__(self) -> None:
@@ -144,7 +147,9 @@ class EventLog:
         self._lines = EventLines(progress_every_s=PROGRESS_EVERY_S, timed=False)
 
     def lines(self, *events: Event) -> list[str]:
-        """Return the lines for some events, without control characters."""
+        """Return the lines for the next events, with control characters escaped; none for an event
+        that brings nothing new.
+        """
         return [line for event in events for line in self._lines_of(event)]
 
     def _lines_of(self, event: Event) -> Iterable[str]:

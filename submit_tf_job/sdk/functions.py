@@ -53,7 +53,8 @@ class Call(Generic[R]):
     """A call of a function that runs as a job.
 
     Attributes:
-        handle: The job.
+        handle: The handle of the job.
+        keep: Whether the run stays on the cluster after its result was read.
     """
 
     handle: JobHandle
@@ -65,18 +66,23 @@ class Call(Generic[R]):
         task.
 
         Meanwhile, changes of the job are printed to stderr, as by `submit_tf_job submit`; in a
-        notebook, the job is displayed. A job that has failed is kept, so that `status` and `logs`
-        can be asked for it.
+        notebook, the job is displayed. The result is read from the task's logs, which YARN collects
+        up to a minute after the end. After that the run is deleted, unless `keep`; a job that has
+        failed is kept, so that its status and logs can be read.
 
         Args:
-            timeout_s: Time limit in seconds; None for no limit. The job keeps running.
+            timeout_s: Time limit in seconds for the job's end; None for no limit. The job keeps
+                running after it.
 
         Raises:
             BaseException: The first exception of the function, with the task's traceback as its
                 cause.
-            JobFailed: The job failed without a Python exception.
+            JobFailed: The job failed without a Python exception, or with an exception that cannot
+                be unpickled on this host; or the process ended before the function returned.
             JobStopped: The job was stopped.
+            SubmitTFJobError: The job succeeded, and its result cannot be read or unpickled.
             DeadlinePassed: `timeout_s` passed.
+            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
             KeyboardInterrupt: The user interrupted. The job keeps running; the message says how to
                 reach and stop it.
         """
@@ -118,21 +124,30 @@ def result_of(handle: JobHandle, task: str) -> Any:
     """Return what the function returned in a task, after the job has succeeded.
 
     Args:
-        handle: The job.
-        task: The deciding task.
+        handle: The handle of the job.
+        task: The name of the task; the deciding task is the one whose result counts.
 
     Raises:
-        SubmitTFJobError: The task's logs are not available.
+        BaseException: The exception that the function raised in this task.
+        JobFailed: The task left no result.
+        SubmitTFJobError: The task's logs are not available after a minute, or the result cannot be
+            unpickled on this host.
     """
     return _unpickled_value(_result_in_logs(handle, task, needed=True), handle.name, task)
 
 
 def _result_in_logs(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
-    """Wait until a task's logs can be read, and return the result in them; None if they contain no
-    result.
+    """Wait up to a minute until a task's logs can be read, and return the pickled result in them;
+    None if they contain no result.
 
-    If the result is not `needed`, it counts as absent as soon as any other file of the task can be
-    read.
+    Args:
+        handle: The handle of the job.
+        task: The name of the task.
+        needed: False to wait no longer, once another file of the task can be read, for a result
+            that the task may not have left; and to return None instead of an error.
+
+    Raises:
+        SubmitTFJobError: With `needed`: the task's logs cannot be read.
     """
     cluster, were_read = handle.client.cluster, False
     for _ in waiting.LOGS_ARE_COLLECTED.attempts(cluster.clock, cluster.sleep):
@@ -152,8 +167,8 @@ def _result_in_logs(handle: JobHandle, task: str, *, needed: bool) -> bytes | No
 
 
 def _result_lines(handle: JobHandle, task: str) -> list[str] | None:
-    """Return the lines of a task's result, none if the task has left no result; None if its logs
-    cannot be read.
+    """Return the lines of the file with a task's result; [] if the task has left no such file; None
+    if its logs cannot be read.
     """
     from submit_tf_job.logs.entries import NoSuchLog
 
@@ -166,8 +181,8 @@ def _result_lines(handle: JobHandle, task: str) -> list[str] | None:
 
 
 def _exception_of_task(packed: bytes, task: str) -> BaseException:
-    """Return the exception of a task; if it cannot be rebuilt on this host, a JobFailed with its
-    text.
+    """Return the exception of a task, with a `RemoteTraceback` as its cause; if it cannot be
+    rebuilt on this host, or if the task has left a message instead, a JobFailed with that text.
     """
     kind, what, text = pickle.loads(packed)
     if kind == callee.REFUSED:
@@ -221,6 +236,7 @@ def _unpickled_value(packed: bytes | None, name: str, task: str) -> Any:
     """Return the value that a task returned.
 
     Raises:
+        BaseException: The exception that the function raised in the task.
         JobFailed: The task left no result.
         SubmitTFJobError: The value cannot be unpickled on this host.
     """
@@ -252,21 +268,27 @@ def start(
     client: Client | None = None,
     keep: bool = False,
 ) -> Call[R]:
-    """Submit a call of a function and return at once.
+    """Submit a call of a function as a job, and return without waiting for its end; every task
+    calls the function. If the job of the same call is alive, that job is returned.
 
     Args:
         function: The function; it and the objects that it uses are pickled by value, except those
             of installed packages.
         args: The function's positional arguments.
         kwargs: The function's named arguments.
-        job: A job spec without `command`: `image`, `roles` and other keys; `name` and `strategy`
-            have defaults.
-        client: The client; default: one with the settings.
-        keep: Keep the job after its result was read.
+        job: A job spec without `command`: `image`, `roles` and other keys. By default `name` is
+            made from the script and the function, `strategy` is `single`, `roles` is one `worker`,
+            and memory is `task_memory` of the settings.
+        client: The client; default: one with the settings that the commands would use.
+        keep: Keep the run on the cluster after its result was read.
 
     Raises:
+        UsageError: The function cannot be pickled, or is a coroutine function; or `job` is not a
+            mapping, has a command, or states no memory and the settings do not either.
+        SettingsError: cloudpickle is not installed, or the settings are not valid.
         JobSpecError: The job spec is not valid.
-        SettingsError: cloudpickle is not installed.
+        NameTaken: The job of another call with this name is alive.
+        SubmitTFJobError: Another error of `Client.submit`.
     """
     return start_as(function, function, args, kwargs or {}, job, client, keep=keep)
 
@@ -281,7 +303,9 @@ def start_as(
     *,
     keep: bool = False,
 ) -> Call[R]:
-    """Submit a call as `start` does; the job is named after `user_function`."""
+    """Submit a call of `function` as `start` does; the job is named after `user_function`, which
+    `function` calls.
+    """
     client = client or Client()
     given = _completed_job(user_function, client, job, client.settings.task_memory)
     name = str(given["name"])
@@ -427,21 +451,26 @@ def run(
     timeout_s: float | None = None,
     **kwargs: Any,
 ) -> R:
-    """Run a function as a job, and return the result that it has in the deciding task.
+    """Run a function as a job, and return the result that it has in the deciding task. The run is
+    deleted after that; a job that has failed is kept.
 
     Args:
         function: The function; every task calls it.
         args: The function's positional arguments.
         job: As for `start`.
-        client: As for `start`.
+        client: As for `start`; not used with `local`.
         local: Run the function on this machine, with one process for each task, without a cluster.
-        timeout_s: Time limit in seconds; None for no limit.
+        timeout_s: Time limit in seconds; None for no limit. After it a job on the cluster keeps
+            running; with `local` its processes are ended.
         kwargs: The function's named arguments. If one of them has the name of an option of `run`,
             use `start`.
 
     Raises:
         BaseException: The first exception of the function, with the task's traceback as its cause.
         JobFailed: The job failed without a Python exception.
+        JobStopped: The job was stopped.
+        DeadlinePassed: `timeout_s` passed.
+        SubmitTFJobError: Another error of `start` or `Call.result`.
     """
     if local:
         return _run_here(function, args, kwargs, job, timeout_s)
@@ -450,8 +479,12 @@ def run(
 
 @dataclass(frozen=True)
 class Remote(Generic[P, R]):
-    """A function that runs as a job when it is called; `local` runs it on this machine, and `start`
-    returns at once.
+    """A function that runs as a job when it is called, as `run` does; `local` runs it on this
+    machine, and `start` returns without waiting for the end.
+
+    Attributes:
+        function: The function.
+        job: The keys of the job spec, as for `start`.
     """
 
     function: Callable[P, R]
@@ -461,16 +494,21 @@ class Remote(Generic[P, R]):
         return start(self.function, args, kwargs, job=self.job).result()
 
     def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the function on this machine, one process for each task."""
+        """Run the function on this machine, with one process for each task, and return the result
+        that it has in the deciding task; errors are those of `run`.
+        """
         return _run_here(self.function, args, kwargs, self.job, None)
 
     def start(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """Submit the function as a job and return at once."""
+        """Submit the function as a job and return without waiting for its end; errors are those of
+        the function `start`.
+        """
         return start(self.function, args, kwargs, job=self.job)
 
 
 def remote(**job: Any) -> Callable[[Callable[P, R]], Remote[P, R]]:
-    """Make a function run as a job when it is called; the arguments are the keys of a job spec.
+    """Return a decorator that makes a function run as a job when it is called; the arguments are
+    the keys of a job spec, as in `job` of `start`.
 
     Example:
         >>> @remote(image="tf:2.15", strategy="multi-worker", roles={"worker": {"instances": 4, "memory": "4Gi"}})

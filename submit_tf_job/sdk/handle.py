@@ -41,9 +41,17 @@ _log = logging.getLogger(__name__)
 class JobHandle:
     """A handle of one run of a job: reads its status and logs, waits for it, stops it.
 
+    `Client.submit` and `Client.attach` make handles.
+
     Attributes:
         client: The client of the run's cluster.
-        ref: The run.
+        ref: The run; while the job is followed it may become the next run (`retries.memory`).
+        submission: The submission of the run; None if another process submitted it.
+        planned: The plan of the job's first submission. With it, calls that follow the job submit
+            the next run (`retries.memory`), and stop a run that can never start.
+        by_name: Whether the job's name was given instead of a run. Then calls that follow the job
+            also follow the next run that another process submits (`retries.memory`).
+        own: Whether calls that follow the run stop it if it can never start.
     """
 
     client: Client
@@ -68,7 +76,7 @@ class JobHandle:
 
     @property
     def application_id(self) -> str:
-        """The run's application."""
+        """The id of the run's YARN application."""
         return self.ref.application_id
 
     @property
@@ -77,16 +85,26 @@ class JobHandle:
 
     @property
     def adopted(self) -> bool:
-        """Whether `submit` found an existing run."""
+        """Whether `submit` found this run instead of starting a new one; False if the handle is not
+        from `submit`.
+        """
         return self.submission is not None and self.submission.adopted
 
     def status(self) -> Status:
-        """Return the run's current status; UNKNOWN if no source knows the run any more."""
+        """Return the run's current status, without the cause of a failure (`why_failed`); the state
+        is UNKNOWN if no source knows the run any more.
+
+        Raises:
+            ClusterUnavailable: No ResourceManager answered.
+        """
         return Status(status(self._connected_cluster, self.ref))
 
     def describe(self) -> Status:
-        """Return the run's current status with its tasks, and with the attempts of its
-        ApplicationMaster.
+        """Return the run's current status with all its tasks, and with the attempts of its
+        ApplicationMaster. Takes three to five requests, for any number of tasks.
+
+        Raises:
+            ClusterUnavailable: No ResourceManager answered.
         """
         return Status(describe(self._connected_cluster, self.ref))
 
@@ -97,16 +115,22 @@ class JobHandle:
         until: Callable[[Status], bool] | None = None,
         on_change: Callable[[Status], None] | None = None,
     ) -> Status:
-        """Wait until the job is over or `until` holds; raise no error for a failed job.
+        """Wait until the job is over or `until` returns True; raise no error for a failed job.
 
         A job with `retries.memory` that ran out of memory is submitted again by the handle that
         `submit` returned, which then is the handle of the new application. A handle of `attach`
         with the job's name waits up to a minute for that application, and follows it.
 
+        A job that can never start, such as one whose deciding task gets no container within
+        `start_timeout`, is stopped by a handle of `submit` or of `attach` with `own`.
+
         Args:
             timeout_s: Time limit in seconds; None for no limit.
-            until: Returns whether to end before the job is over.
+            until: Called with each status before the end; returns whether to stop waiting.
             on_change: Called when state, reason or progress have changed, or all tasks start again.
+
+        Returns:
+            The last status, with the first cause if the job failed.
 
         Raises:
             DeadlinePassed: `timeout_s` passed; the job may still be running.
@@ -143,11 +167,13 @@ class JobHandle:
                 none.
             pauses: Yield a `Pause` where the calling thread would sleep, so that an event loop can
                 wait instead.
-            explain: Whether to find out why the job waits, with some requests every 15 s.
+            explain: Whether to find out why a waiting job waits, with some requests every 15 s.
 
         Yields:
-            Each status; lines of output, why the job waits, and notices (`submit_tf_job.sdk.events`
-            has their classes). The last event is the final status, with the first cause.
+            Each `Status` that was read, also if it is the same as before; lines of output, why the
+            job waits, trouble with the cluster, the next run of a job with `retries.memory`, and
+            notices (`submit_tf_job.sdk.events` has their classes). The last event is the final
+            `Status`, with the first cause if the job failed.
 
         Raises:
             DeadlinePassed: `timeout_s` passed; the job may still be running.
@@ -171,9 +197,14 @@ class JobHandle:
 
         Args:
             timeout_s: Time limit in seconds; None for no limit.
-            lines: Show the last log line of each task in the live view.
+            lines: Show the last log line of each task in the live view; no effect outside a
+                notebook.
+
+        Returns:
+            The last status, with the first cause if the job failed.
 
         Raises:
+            KeyboardInterrupt: The user interrupted.
             DeadlinePassed: `timeout_s` passed; the job may still be running.
             ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
         """
@@ -189,16 +220,22 @@ class JobHandle:
     def show(
         self, timeout_s: float | None, say: Callable[[str], None], *, output: bool = False
     ) -> Status:
-        """Wait until the job is over, and print what `submit_tf_job submit` prints.
+        """Wait until the job is over, and pass the lines that `submit_tf_job submit` prints to
+        `say`.
 
         Args:
             timeout_s: Time limit in seconds; None for no limit.
-            say: Prints one line.
+            say: Called with each line, to print it.
             output: Whether to show what the deciding task prints.
 
+        Returns:
+            The last status, with the first cause if the job failed.
+
         Raises:
-            KeyboardInterrupt: The user interrupted; the message says how to reach and stop the job.
+            KeyboardInterrupt: The user interrupted; the message says how to reach and stop the job,
+                which keeps running.
             DeadlinePassed: `timeout_s` passed; the job may still be running.
+            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
         """
         from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL
         from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, EventLines
@@ -226,8 +263,8 @@ class JobHandle:
         until: Callable[[Status], bool] | None = None,
         **reading: Any,
     ) -> Iterator[Followed]:
-        """Yield the events of the job. When the next run has come, this object becomes the handle
-        of that run.
+        """Yield the events of the job; `reading` are arguments of `operations.follow.follow`. When
+        `retries.memory` has started the next run, this object becomes the handle of that run.
         """
         for event in follow(
             self._connected_cluster,
@@ -248,7 +285,8 @@ class JobHandle:
         return Status(end.status, end.cause)
 
     def result(self, timeout_s: float | None = None) -> Status:
-        """Wait until the job is over and return its status, if the job succeeded.
+        """Wait until the job is over, as `wait` does, and return its status if the job succeeded;
+        otherwise raise an error.
 
         Args:
             timeout_s: Time limit in seconds; None for no limit.
@@ -258,6 +296,7 @@ class JobHandle:
             JobStopped: The job was stopped or killed.
             NoSuchJob: YARN has no record of the job's end.
             DeadlinePassed: `timeout_s` passed; the job may still be running.
+            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
         """
         found = self.wait(timeout_s)
         if found.error is not None:
@@ -277,22 +316,35 @@ class JobHandle:
         am: bool = False,
         say: Callable[[str], None] = lambda _sentence: None,
     ) -> Lines:
-        """Read the output of the job's tasks, in order of time if the lines have timestamps.
+        """Read the output of the job's tasks, in order of time if the lines have timestamps. If the
+        job has just ended, wait up to a minute until YARN has collected its logs.
 
         Args:
-            task: A task (`worker-0`) or a role (`worker`); None for all.
+            task: A task (`worker-0`), a role (`worker`), or `am` for YARN's ApplicationMaster; None
+                for all tasks.
             follow: Continue until the job is over.
-            tail: The number of last lines to read of each file.
-            since_s: Only lines written in the last `since_s` seconds.
-            grep: A regular expression that lines must match.
-            files: File names; default: stdout.txt and stderr.txt.
-            raw: Include lines for programs.
+            tail: The number of last lines to read of each file; None for all.
+            since_s: Only lines written in the last `since_s` seconds; None for all.
+            grep: A regular expression that lines must match; None for all lines.
+            files: File names; default: stdout.txt and stderr.txt, of the ApplicationMaster its log
+                and output.
+            raw: Include lines for programs (`TFJOB_PROGRESS`, the outcome) and bash's warnings
+                about a locale that the image lacks, which are left out by default.
             am: Read the logs of YARN's ApplicationMaster for the job instead.
             say: Called with a sentence about logs that cannot be read, or are awaited.
 
+        Returns:
+            The lines; they are read during the iteration, once.
+
         Raises:
-            NoSuchJob: The job has no logs; the message has the reason.
-            UsageError: `files` is not a list.
+            NoSuchJob: The job has no logs (yet); the message has the reason. With `follow`, logs
+                are awaited instead.
+            AuthError: The logs belong to another user.
+            SettingsError: The job is over, and `hadoop_conf`, which tells where its logs are, is
+                not set.
+            UsageError: `files` is not a list, `task` does not exist, or `grep` is not a valid
+                regular expression.
+            ClusterUnavailable: No ResourceManager answered.
         """
         if isinstance(files, str):
             raise UsageError(f"files: expected a list, found {files!r}", hint=f"write [{files!r}]")
@@ -312,8 +364,8 @@ class JobHandle:
         return Lines(reading)
 
     def usage(self) -> JobUse:
-        """Return what the job uses compared with what it asked for, its curves, and what to ask for
-        next time.
+        """Return what the job uses, or used if it is over, compared with what it asked for, the
+        curves of its use, and what to ask for next time.
 
         Raises:
             ClusterUnavailable: No ResourceManager answered.
@@ -324,11 +376,11 @@ class JobHandle:
         return usage_of(self._connected_cluster, self.ref)
 
     def stacks(self, task: str | None = None) -> JobStacks:
-        """Return the stacks of the Python processes in the job's running tasks; a task whose stack
-        differs from the others comes first.
+        """Return the stacks (Python tracebacks of all threads) of the Python processes in the job's
+        running tasks; a task whose stack differs from the others comes first. Takes up to a minute.
 
         Args:
-            task: Only this task, such as `worker-1`; None for all.
+            task: Return those of this task only, such as `worker-1`; None for all.
 
         Raises:
             UsageError: No such task runs.
@@ -339,13 +391,13 @@ class JobHandle:
 
     @property
     def page(self) -> str:
-        """The application's page at the first ResourceManager of the settings."""
+        """The URL of the application's page at the first ResourceManager of the settings."""
         rm = self.client.settings.resource_managers[0]
         return f"{rm}/cluster/app/{self.application_id}"
 
     def links(self) -> Links:
-        """Return what a browser can show of the job while it runs: its logs, and the pages that
-        tasks serve (`ports` of the job spec).
+        """Return the addresses of what a browser can show of the job while it runs: the deciding
+        task's logs, and the pages that tasks serve (`ports` of the job spec).
         """
         return all_links(self._connected_cluster, self.ref)
 
@@ -353,16 +405,18 @@ class JobHandle:
         """Return why the job waits, the most important cause first; () if it does not wait.
 
         Args:
-            seen: The run's status, if it was read just now.
+            seen: The run's status, if it was read just now; None to read it.
         """
         job = (seen or self.status()).job
         return why_pending(self._connected_cluster, job) if is_waiting(job) else ()
 
     def why_failed(self, seen: Status | None = None) -> Cause | None:
-        """Return the first cause of the job's failure; None if it did not fail.
+        """Return the first cause of the job's failure; None if it did not fail, or if no log or
+        other source explains more than the status. Takes up to 8 s, and raises no error for sources
+        that cannot be read.
 
         Args:
-            seen: The run's last status, if it was read already.
+            seen: The run's last status, if it was read already; None to read it.
         """
         return why_failed(self._connected_cluster, (seen or self.status()).job)
 
@@ -372,7 +426,9 @@ class JobHandle:
 
         Returns:
             `root_cause`, `pending`, and `since_success` with its `changes` (files, packages, keys,
-            arguments, node) and the `lines` that no successful run had printed.
+            arguments, node) and the `lines` that no successful run had printed. `since_success` is
+            None if the job did not fail, if no successful run has a record, or if the comparison
+            takes more than 2 s.
 
         Example:
             >>> handle.why().since_success.changes  # doctest: +SKIP
@@ -380,17 +436,30 @@ class JobHandle:
         return explain(self._connected_cluster, status(self._connected_cluster, self.ref))
 
     def stop(self, *, wait: bool = True, grace_s: float | None = None) -> Status:
-        """Stop the job, and by default wait until it is over; do nothing if it is over.
+        """Stop the job, and by default wait until it is over; do nothing if it is over. Return its
+        status after that.
 
         Args:
-            wait: Return only when YARN reports that the job is over.
-            grace_s: Seconds for the tasks to save and end before YARN stops the job; None for
-                `stop_grace` of the job's spec, which applies only with `wait`.
+            wait: Return only when YARN reports that the job is over and its nodes report no live
+                container of it.
+            grace_s: Seconds for the tasks to save and end before YARN stops the job; the call waits
+                for that time even without `wait`. 0 to stop at once; None for `stop_grace` of the
+                job's spec, which applies only with `wait`.
+
+        Raises:
+            UsageError: `grace_s` is negative.
+            Refused: With `grace_s`: the tasks cannot be asked to save, because the deciding task's
+                container is not known, or Hadoop is older than 3.3.
+            DeadlinePassed: The job has not ended within two minutes, or a container of it was still
+                alive a minute after its end.
+            ClusterUnavailable: No ResourceManager answered.
         """
         return Status(stop(self._connected_cluster, self.ref, wait=wait, grace_s=grace_s))
 
     def release(self) -> Status:
-        """End the hold of the container in which the job has failed (`hold_on_failure`).
+        """End the hold of the container in which the job has failed (`hold_on_failure`); return the
+        job's status when YARN reports its end. Before Hadoop 3.3, or if the job does not end within
+        a minute, YARN stops the job.
 
         Raises:
             Refused: No container of the job is held.
@@ -403,24 +472,38 @@ class JobHandle:
         Args:
             role: The role.
             count: The role's new number of tasks.
-            wait: Return only when this number of the role's containers run.
+            wait: Return only when this number of the role's containers run; False to return when
+                YARN has accepted the number.
 
         Raises:
             UsageError: The role cannot be scaled, or not to that number.
             Refused: The job does not run, or another command has scaled the role meanwhile.
+            AuthError: The job belongs to another user.
+            DeadlinePassed: The role does not have that number of running containers in time.
         """
         return scale(self._connected_cluster, self.application_id, role, count, wait=wait)
 
     def delete(self, *, force: bool = False) -> bool:
-        """Delete the run, with `force` even while it is alive; return whether it existed."""
+        """Delete the run and what was staged for it; return whether YARN still had it stored.
+
+        Args:
+            force: If the run is alive, stop it first, at once, without time to save.
+
+        Raises:
+            NameTaken: The run is alive, and `force` was not given.
+            NoSuchJob: Neither YARN nor HDFS knows the run any more.
+            AuthError: The run belongs to another user.
+        """
         return bool(delete(self._connected_cluster, self.run, force=force))
 
 
 class Lines(Iterator["LogLine"]):
-    """The lines of a job's logs, which are read while they are iterated, once."""
+    """The lines of a job's logs. They are read during the iteration, and only once: iterate over
+    this object, or over `text()` or `json()`.
+    """
 
     def __init__(self, reading: Reading) -> None:
-        """Begin to read when the first line is taken."""
+        """Prepare the iteration; nothing is read before the first line is taken."""
         self._reading = reading
         self._lines: Iterator[LogLine] | None = None
 
@@ -431,7 +514,7 @@ class Lines(Iterator["LogLine"]):
         return next(self._lines)
 
     def text(self) -> Iterator[str]:
-        """Yield what `submit_tf_job logs` prints, several lines at a time."""
+        """Yield what `submit_tf_job logs` prints, as texts of one or more lines."""
         from submit_tf_job.report.log_text import log_text
 
         return log_text(self._reading, prefix=None, colours=False)

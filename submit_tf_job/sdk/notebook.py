@@ -32,7 +32,7 @@ def in_notebook() -> bool:
 
 
 def notebook_view(cluster: Cluster, *, with_lines: bool) -> JobView:
-    """Return a live view below the current cell.
+    """Display a live view below the current cell, and return it; its `take` draws it anew.
 
     Args:
         cluster: The job's cluster.
@@ -56,8 +56,8 @@ def notebook_view(cluster: Cluster, *, with_lines: bool) -> JobView:
 
 
 def _escaped_lines(lines: list[str], curve: str = "") -> dict[str, str]:
-    """Return lines, and a curve below them, for a notebook. The lines are escaped, because logs and
-    messages of servers may contain HTML.
+    """Return lines, and a curve (SVG) below them, by MIME type, as IPython displays them. The lines
+    are escaped, because logs and messages of servers may contain HTML.
     """
     text = "\n".join(clean(line) for line in lines)
     block = f'<pre style="{_STYLE}">{html.escape(text)}</pre>{curve}'
@@ -87,7 +87,7 @@ class ComparedRuns(Comparison):
 
 
 def html_table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows, the heading first, as an HTML table with escaped cells."""
+    """Return rows, of which the first is the heading, as an HTML table with escaped cells."""
 
     def row(cells: Sequence[str], tag: str) -> str:
         style = "text-align: left; font-family: monospace"
