@@ -1,5 +1,6 @@
-"""Build the ASGI application: the routes, the error handlers, the pages that show no jobs, and what
-is done for every request: its id, checks, the access log and counters.
+"""Build the ASGI application: the routes, the error handlers, the pages without authentication
+(health, metrics, OpenAPI), and what is done for every request: its id, checks, the access log and
+counters.
 
 The web page is three static files, whose script calls /v1 with the visitor's token.
 """
@@ -105,13 +106,13 @@ async def _answer_openapi() -> Response:
 
 
 async def _client_left(request: Request, _error: Exception) -> Response:
-    """Record that the client closed the connection before its request had arrived."""
+    """Note for the log that the client closed the connection before it got a response."""
     request.state.code = "client-gone"
     return Response(status_code=_CLIENT_GONE)
 
 
 async def _problem_response(request: Request, error: Exception) -> Response:
-    """Turn every error into a problem response."""
+    """Return the problem response for an error, and note its code and its cause for the log."""
     response = ProblemResponse(_known_error(request, error), request.state.request_id)
     request.state.code, request.state.defect = response.problem["code"], response.defect
     return response
@@ -185,7 +186,7 @@ _HEADERS = {
 
 
 async def _page_file(request: Request) -> Response:
-    """Return one of the page's files."""
+    """Return the file of the web page at the path of the request, or 304 if it has not changed."""
     name = _PAGE_FILES[request.url.path]
     return with_etag(request, _static_content(name), _HEADERS, _TYPES[name.rpartition(".")[2]])
 
@@ -210,13 +211,16 @@ def _ending_error() -> SubmitTFJobError:
 
 
 class _Middleware:
-    """The outermost part of the gateway; plain ASGI, so that streams are not buffered."""
+    """The outermost part of the gateway: gives each request an id, refuses requests that are
+    ambiguous, name a proxy user or come from pages of other sites, turns errors into problem
+    responses, and logs. It is plain ASGI, so that streams are not buffered.
+    """
 
     def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
         self._app, self._gateway = app, gateway
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one HTTP request; ignore every other scope of ASGI."""
         if scope["type"] != "http":
             return
         headers = Headers(scope=scope)
@@ -296,7 +300,9 @@ def _check_framing(scope: Scope, headers: Headers) -> None:
 
 
 class _RequestLog:
-    """One request and its response."""
+    """Sends the response to one request with the headers that every response has, and logs both at
+    the end.
+    """
 
     def __init__(self, gateway: Gateway, scope: Scope, send: Send, asked_id: str) -> None:
         self._gateway, self._scope, self._send = gateway, scope, send

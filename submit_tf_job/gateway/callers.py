@@ -91,6 +91,9 @@ class ReloadedFile(Generic[T]):
 
         While the file is not valid, its former content is not used either, because the change may
         have withdrawn a right.
+
+        Raises:
+            SettingsError: The file cannot be read, other users can change it, or it is not valid.
         """
         with self._lock:
             refuse_if_others_can_change(self._path, self._what)
@@ -110,8 +113,8 @@ class ReloadedFile(Generic[T]):
 
 
 class CallersFile(ReloadedFile[dict[str, str]]):
-    """The callers file, read again when it changes, so that a token can be withdrawn without a
-    restart.
+    """The callers file, as a mapping from the hash of each token to its user. It is read again when
+    it changes, so that a token can be withdrawn without a restart.
 
     Args:
         path: The file; only its owner and root may be able to change it.
@@ -129,19 +132,21 @@ class CallersFile(ReloadedFile[dict[str, str]]):
 
         Raises:
             RequestRefused: The header has no bearer token, or no line of the file has the token.
-            SettingsError: The file can no longer be read.
+            SettingsError: The file can no longer be read, or is no longer valid.
         """
         return _caller_of(authorization, self.read())
 
 
 class OnePerson:
-    """The only caller of `ui`. The caller's token belongs to this process and is in no file."""
+    """The only caller of the gateway that the command `ui` starts. The caller's token belongs to
+    this process and is in no file.
+    """
 
     def __init__(self, user: str, token: str) -> None:
         self._users = {_token_hash(token): user}
 
     def read(self) -> dict[str, str]:
-        """Return the user by the hash of the token."""
+        """Return a mapping from the hash of the token to the user."""
         return self._users
 
     def caller(self, authorization: str) -> str:
@@ -238,13 +243,15 @@ class Negotiator:
             raise SettingsError(f"--negotiate {keytab}: cannot be used: {error}") from None
 
     def caller(self, token: str) -> tuple[str, str]:
-        """Return the user of a token, and the token that authenticates the gateway.
+        """Return the user of a token, and the base64 token that authenticates the gateway to the
+        caller.
 
         Args:
-            token: The base64 text after `Negotiate` in the header; "" for a header without.
+            token: The base64 text after `Negotiate` in the header; "" if there is none.
 
         Raises:
-            RequestRefused: The token is invalid, or its user is not a known caller.
+            RequestRefused: The token is invalid, is NTLM, or is of a principal that has no valid
+                user name or whose realm the keytab has no key of.
         """
         if not token:
             raise _no_ticket("the request has no Kerberos ticket")
@@ -305,6 +312,9 @@ def _connect_person(settings: Settings) -> Client:
 class CallerClients:
     """One client for each caller, with the gateway's settings. The client is made at the caller's
     first request, and the identity that it has on the cluster is checked then.
+
+    Raises:
+        SettingsError: The settings have `as_user`.
     """
 
     def __init__(
@@ -347,10 +357,12 @@ class CallerClients:
             )
 
     def client_of(self, caller: str) -> Client:
-        """Return the client of a caller. The client treats jobs of other users as unknown.
+        """Return the client of a caller. Except in `of_one_person`, the client treats application
+        ids of other users as unknown.
 
         Raises:
-            AuthError: The ResourceManager would take the gateway for another user.
+            AuthError: The ResourceManager would take the gateway for another user, or does not tell
+                for which.
             ClusterUnavailable: The ResourceManager cannot be reached.
         """
         with self._locks[caller]:
@@ -378,5 +390,7 @@ class CallerClients:
                 self.own()
 
     def own(self) -> Client:
-        """Return the gateway's own client, which only checks that the cluster is available."""
+        """Return the client of the gateway's own user, which checks that the cluster is available
+        and lists all users' jobs for the metrics. Errors are those of `client_of`.
+        """
         return self.client_of(self.settings.user)

@@ -37,7 +37,13 @@ _OF_JOB = ("name", "run", "user", "queue")  # `job` is a label of Prometheus its
 
 @dataclass(frozen=True)
 class LiveJob:
-    """The values that one live job reports."""
+    """The values that one live job reports.
+
+    Attributes:
+        job: The job.
+        values: For each value the name of its gauge (`_JOB_GAUGES`), the metric or role that it
+            belongs to ("" if neither), and the value.
+    """
 
     job: ListedJob
     values: tuple[tuple[str, str, float], ...]  # gauge, metric or role or "", value
@@ -48,7 +54,7 @@ class ClusterSample:
     """What one query of the cluster has returned.
 
     Attributes:
-        live: The jobs that wait or run; None if no ResourceManager answered.
+        live: The jobs of all users that wait or run; None if no ResourceManager answered.
         gpus: GPUs by application id, as far as they are known.
         reported: The values that live jobs report.
     """
@@ -143,7 +149,9 @@ class ClusterGauges(Collector):
         return None
 
     def _told_by(self, live: Iterable[ListedJob]) -> Iterator[LiveJob]:
-        """Yield the values of the newest running jobs, up to the largest number of series."""
+        """Yield the values of the newest running jobs of callers, until the largest number of
+        series is reached.
+        """
         left = self._most
         for job in live:
             if left <= 0:

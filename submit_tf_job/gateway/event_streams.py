@@ -108,8 +108,8 @@ class _LogFormat(NamedTuple):
     note: Callable[[str], str]
 
     def of(self, reading: Lines) -> Iterator[str]:
-        """Read until an error. The error is sent as a note, because the response has already
-        begun.
+        """Yield the lines in this format. An error that ends the reading becomes a last note,
+        because the response has already begun.
         """
         try:
             yield from self.read(reading)
@@ -196,7 +196,7 @@ def _event_text(change: JobChange) -> str:
 class _ThreadChannel(Generic[T]):
     """Passes items from a thread to a coroutine.
 
-    The thread waits while the coroutine has not taken the items before.
+    The thread waits while 64 items have not been taken yet.
 
     Attributes:
         closed: Set when the coroutine no longer receives.
@@ -239,7 +239,7 @@ class _ThreadChannel(Generic[T]):
         return None if self.closed.is_set() else item
 
     def close(self) -> None:
-        """Stop receiving; a pending `take` returns None."""
+        """Stop receiving, from any thread: a pending `take` returns None, and `put` raises."""
         self.closed.set()
         with contextlib.suppress(RuntimeError):  # the loop is gone
             self._loop.call_soon_threadsafe(self._wake_reader)

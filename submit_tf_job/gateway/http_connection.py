@@ -1,5 +1,5 @@
-"""One HTTP connection: that of uvicorn, with a time limit for each thing that the client has to
-do.
+"""uvicorn's HTTP connection with time limits for the client: to send the head of a request and the
+rest of a body (`IDLE_S`), and to read a response (`UNREAD_S`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ UNREAD_S = 60  # for a client to read what it has asked for
 
 
 class HttpConnection(H11Protocol):
-    """A connection that ends if its client does not continue, and that answers bytes which are not
-    a valid request.
+    """A connection that is closed if its client does not continue in time, and that answers bytes
+    which are not a valid request with a problem response.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -121,7 +121,9 @@ class HttpConnection(H11Protocol):
 
     # --- what is written --------------------------------------------------------------------------
     def pause_writing(self) -> None:
-        """Note that the client does not read; uvicorn itself would wait forever."""
+        """Start the time limit for a client that does not read, after which the connection is
+        aborted; uvicorn itself would wait forever.
+        """
         super().pause_writing()
         self._unread = self.loop.call_later(UNREAD_S, self.transport.abort)
 

@@ -97,11 +97,12 @@ class CallerRules:
             )
 
     def check_cluster(self, client: Client, planned: Plan) -> None:
-        """Refuse a job that the caller's `jobs` or `gpus` does not allow, given the caller's jobs
-        on the cluster.
+        """Refuse a job that the caller's `jobs` or `gpus` does not allow, given the caller's other
+        waiting and running jobs on the cluster.
 
-        A live run of the same job does not count: either it is the run of this submission, or this
-        submission will be refused because of it.
+        Nothing is refused here if a run of the same job is alive: either it is the run of this
+        submission, or this submission will be refused because of it. The same is true if the
+        submission has an idempotency key whose run exists: that run is returned.
 
         Raises:
             RequestRefused: The error's details contain the rule.
@@ -182,7 +183,11 @@ def _gpus_of(job: Job) -> int:
 
 
 def _held_gpus(client: Client, job: ListedJob) -> int:
-    """Return the GPUs that a waiting or running job asks for."""
+    """Return the number of GPUs that a waiting or running job asks for.
+
+    Raises:
+        RequestRefused: The number is not known yet.
+    """
     held = client.gpus(job.run)
     if held is None:
         _refuse_by_quota("gpus", f"the GPUs of {job.name} cannot be counted before it runs")
@@ -191,10 +196,11 @@ def _held_gpus(client: Client, job: ListedJob) -> int:
 
 @dataclass
 class Policy:
-    """The rules of all callers; they may come from a file.
+    """The rules of all callers; without a file, none.
 
     Attributes:
-        file: Returns the rules by caller; read again when the file changes.
+        file: Returns the rules by the caller's name, and those of all other callers as "*"; reads
+            the file again when it has changed.
     """
 
     file: Callable[[], Mapping[str, CallerRules]] = dict
@@ -212,17 +218,22 @@ class Policy:
         return cls(ReloadedFile(path, "the policy", lambda text: _parse_rules(path, text)).read)
 
     def rules(self, caller: str) -> CallerRules:
-        """Return the rules of a caller."""
+        """Return the rules of a caller; those of "*" for a caller without own rules, and no limits
+        if there are none.
+
+        Raises:
+            SettingsError: The file can no longer be read, or is no longer valid.
+        """
         found = self.file()
         return found.get(caller) or found.get(_EVERYBODY) or CallerRules()
 
     @contextmanager
     def admitted(self, client: Client, planned: Plan) -> Iterator[None]:
-        """Check a job before the block that submits it. If the caller's jobs are counted,
-        submissions of the same caller take turns.
+        """Check a job by the rules of the client's user, then run the block, which submits it. If
+        the caller's jobs are counted, submissions of the same caller run one after another.
 
         Raises:
-            RequestRefused: A rule does not allow it.
+            RequestRefused: A rule does not allow the job.
         """
         rules = self.rules(client.settings.user)
         rules.check_job(planned.job)

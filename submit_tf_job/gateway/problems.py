@@ -41,7 +41,8 @@ CODES = {
 
 
 class RequestRefused(UsageError):
-    """The request itself is not valid, in a way for which HTTP has a status.
+    """The gateway refuses the request itself, with a status of HTTP: it is malformed, too large,
+    not authenticated, or not allowed by the gateway's rules or limits.
 
     Args:
         code: One of `CODES`.
@@ -63,7 +64,7 @@ class RequestRefused(UsageError):
 
 
 def code_of(error: SubmitTFJobError) -> str:
-    """Return the code of the problem that an error becomes."""
+    """Return the field `code` of the problem that an error becomes, such as `name-taken`."""
     return error.code if isinstance(error, RequestRefused) else error_class(error).code
 
 

@@ -62,20 +62,31 @@ ListedState = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED"]
 
 @dataclass(frozen=True)
 class Authenticated:
-    """A request, and the caller who sent it."""
+    """A request, and the caller who sent it.
+
+    Attributes:
+        request: The request.
+        user: The caller's user name on the cluster.
+        gateway: The gateway.
+    """
 
     request: Request
     user: str
     gateway: Gateway
 
     async def with_client(self, call: Callable[[Client], T]) -> T:
-        """Call a function with the caller's client, within the caller's limits."""
+        """Call a function with the caller's client in a thread, and return its result.
+
+        Raises:
+            RequestRefused: The caller, or all callers together, have too many requests at once.
+            AuthError: The gateway cannot act for the caller on the cluster.
+        """
         with self.gateway.requests.take(self.user):
             return await in_thread(lambda: call(self.gateway.clients.client_of(self.user)))
 
     async def with_client_while(self, call: Callable[[Client, Callable[[], bool]], T]) -> T:
-        """Call a function with two arguments: the caller's client, and a function that returns
-        whether the HTTP client has left.
+        """Call a function as `with_client` does, with two arguments: the caller's client, and a
+        function that returns whether the HTTP client has closed the connection.
 
         Raises:
             ClientDisconnect: The client left, and the function was ended because of that.
@@ -98,17 +109,21 @@ class Authenticated:
             work.cancel()
 
     async def with_job(self, name: str, call: Callable[[JobHandle, Causes], T]) -> T:
-        """Call a function with two arguments: one of the caller's jobs, and the store that explains
-        failed jobs.
+        """Call a function as `with_client` does, with two arguments: the handle of the job with
+        this name or id, and the store of the causes of failed jobs.
         """
         return await self.with_client(lambda it: call(it.attach(name), self.gateway.causes))
 
     def done(self, result: str, **facts: str) -> None:
-        """Add the operation and its run to the log's entry for this request."""
+        """Add the result of the operation, and `facts` such as its run, to the log's entry for this
+        request.
+        """
         self.request.state.action |= {**facts, "result": result}
 
     def json(self, value: object, status: int = 200, **headers: str) -> Response:
-        """Return a JSON response, or 304 if the caller already has the same content."""
+        """Return a JSON response; for a GET with an ETag, or 304 if the caller already has the same
+        content.
+        """
         content = json.dumps(value).encode()
         if self.request.method == "GET":
             return with_etag(self.request, content, headers, "application/json")
@@ -131,9 +146,13 @@ def with_etag(request: Request, content: bytes, headers: dict[str, str], media: 
 
 
 def authenticated(request: Request) -> Authenticated:
-    """Return the authenticated caller, and refuse unknown query parameters.
+    """Authenticate the caller of a request, and check that the policy allows the caller such a
+    request (`expires`, `role`) and that no query parameter is unknown: a filter with a typo would
+    otherwise select everything.
 
-    A filter with a typo would otherwise select everything.
+    Raises:
+        RequestRefused: The client is not a known caller, or the policy does not allow the request.
+        UsageError: A query parameter is unknown.
     """
     gateway: Gateway = request.app.state.gateway
     # a proxy may have checked another one of several; joined (RFC 9110, 5.2) they are no token

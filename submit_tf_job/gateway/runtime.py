@@ -50,7 +50,7 @@ class Limits:
 
     Attributes:
         requests: Requests that use the cluster at the same time.
-        streams: Logs that are followed at the same time; each has a thread.
+        streams: Logs that are read or followed at the same time; each has a thread.
         listeners: Streams of events that are followed at the same time; each needs only a queue.
         watches: Jobs that are watched for events; any number of listeners shares the watch of one
             job.
@@ -73,8 +73,11 @@ class Limits:
 
 
 class Slots:
-    """Counts work that is done at the same time, with a limit for each caller and a limit for all
-    callers; `what` is the name of the work.
+    """Counts work that is done at the same time, and refuses more than its limits.
+
+    Args:
+        what: The plural name of the work in messages, such as "requests".
+        limits: The limit for each caller, and the limit for all callers together.
     """
 
     def __init__(self, what: str, limits: tuple[int, int]) -> None:
@@ -128,10 +131,10 @@ def upload_unavailable() -> RequestRefused:
 
 
 class UploadDirectory:
-    """The directory of one gateway's uploads.
+    """The directory of one gateway's uploads; it is created at the first upload.
 
-    The gateway holds a lock on the directory. The next gateway removes the directories of gateways
-    that were killed.
+    The gateway holds a lock on the directory. The next gateway that starts removes the directories
+    of gateways that were killed (`sweep`).
 
     Args:
         parent: The directory in which to create it; None for the system's temporary directory.
@@ -169,7 +172,7 @@ class UploadDirectory:
             return self._made[0]
 
     def sweep(self) -> None:
-        """Remove the directories of gateways that no longer run."""
+        """Remove the directories of this user's gateways that no longer run; ignore errors."""
         with contextlib.suppress(OSError):
             parent = self._parent or Path(tempfile.gettempdir())
             for path in parent.glob(f"{_UPLOADS}*"):
@@ -211,12 +214,19 @@ class Gateway:
     """A running gateway.
 
     Attributes:
-        callers: Tokens of callers.
+        clients: The clients of the callers on the cluster.
+        callers: The tokens of callers; None if no tokens are accepted.
         log: Writes one entry of the log.
+        limits: The limits for callers and bodies.
         policy: What each caller may do.
-        negotiator: Accepts Kerberos tickets. If there is neither a `negotiator` nor `callers`,
-            every client acts as the gateway's own user (allowed only on loopback).
+        negotiator: Accepts Kerberos tickets; None if none are accepted. If there is neither a
+            `negotiator` nor `callers`, every client acts as the gateway's own user (allowed only on
+            loopback).
         uploads: Holds uploaded files until their job is submitted.
+        draining: Whether the gateway ends, and refuses new requests.
+
+    Raises:
+        SettingsError: The gateway cannot act for one of the callers.
     """
 
     clients: CallerClients
@@ -274,8 +284,8 @@ class Gateway:
         return self.callers.caller(authorization), ""
 
     def client_of_caller(self, user: str) -> Client | None:
-        """Return the client of a user, if the user may be a caller: the user is in the callers
-        file, or has called before.
+        """Return the client of a user who may be a caller: who is in the callers file, is the
+        gateway's own user, or has called before; None for any other user.
         """
         listed = self.callers.read().values() if self.callers else ()
         if user in listed or user == self.clients.settings.user or self.clients.has_client(user):
@@ -283,9 +293,9 @@ class Gateway:
         return None
 
     def why_not_ready(self) -> str:
-        """Return why the gateway is not ready, or "".
+        """Return why the gateway is not ready, or "" if it is ready.
 
-        The cluster is queried at most every few seconds.
+        The cluster is queried at most every 5 s; until a query ends, the former result is returned.
         """
         if self.draining:
             return "draining"
@@ -324,8 +334,12 @@ class Gateway:
 
     @contextlib.contextmanager
     def stream(self, slots: Slots, caller: str, end: Callable[[], None]) -> Iterator[None]:
-        """Count a stream while the block runs. `end` is called when the gateway ends, and in any
-        case after the block.
+        """Count a stream while the block runs.
+
+        Args:
+            slots: `streams` or `listeners`.
+            caller: The caller.
+            end: Ends the stream; called when the gateway ends, and in any case after the block.
 
         Raises:
             CancelledError: The gateway ends.
@@ -418,7 +432,7 @@ class Metrics:
     def text(self) -> bytes:
         """Return all counters and gauges in Prometheus' text format.
 
-        It may wait for the cluster.
+        It may wait up to 3 s for the cluster.
         """
         return generate_latest(self._registry)
 

@@ -63,8 +63,8 @@ class Listening:
         network.
 
         Raises:
-            SettingsError: Others can read or change the private key.
-            UsageError: The address is refused.
+            SettingsError: Other users can read the private key.
+            UsageError: The address is refused, or only one of `certificate` and `key` is given.
         """
         if not authenticated and not self.is_loopback:
             raise UsageError(
@@ -160,7 +160,9 @@ def _bind_socket(listening: Listening) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server; it reports when it is ready, and ends streams on a signal."""
+    """uvicorn's server, which also calls `ready` when it accepts connections, and ends the streams
+    on SIGTERM and SIGINT.
+    """
 
     def __init__(self, config: uvicorn.Config, gateway: Gateway, ready: Callable[[], None]) -> None:
         super().__init__(config)

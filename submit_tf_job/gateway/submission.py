@@ -157,10 +157,11 @@ _CLOSE = {"Connection": "close"}
 
 @asynccontextmanager
 async def received(request: Request, gateway: Gateway, caller: str) -> AsyncIterator[SentJob]:
-    """Receive the body of a submission. The uploaded files are removed when the block ends.
+    """Receive the body of a request with a job. The uploaded files are removed when the block ends.
 
     Raises:
-        RequestRefused: The body is too large, too slow, or of an unknown content type.
+        RequestRefused: The body is too large, too slow, or of an unknown content type; there are
+            too many uploads at once; or the files cannot be stored.
         UsageError: The body is not valid multipart/form-data.
     """
     media, limits = _media_type(request), gateway.limits
@@ -389,7 +390,11 @@ class _Parts:
 
 
 def _checked_file_name(raw: bytes | None) -> str:
-    """Return the name of an uploaded file, which must be a relative path without `..`."""
+    """Return the name of an uploaded file, which must be a short relative path without `..`.
+
+    Raises:
+        UsageError: It is not.
+    """
     try:
         name = (raw or b"").decode("utf-8")
     except UnicodeDecodeError:

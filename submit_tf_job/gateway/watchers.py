@@ -32,8 +32,9 @@ class JobChange:
 
     Attributes:
         id: Identifies this state, so that a returning listener can skip it.
-        final: Whether the job no longer changes.
-        error: Why no more changes follow.
+        job: The job's object, as `status -o json` prints it; {} with an error.
+        final: Whether no more changes follow, because the job is over or after an error.
+        error: Why the job can no longer be followed; None if it can.
     """
 
     id: str
@@ -51,7 +52,9 @@ def change_of(status: Status) -> JobChange:
 
 
 class Listener:
-    """One listener's queue of changes in the event loop."""
+    """One listener's queue of changes in the event loop; if the listener is more than 100 changes
+    behind, the oldest are dropped.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -102,7 +105,8 @@ class Watches:
         return len(self._watches)
 
     def listen(self, user: str, job: str, listener: Listener) -> None:
-        """Add a listener, which gets the last change at once, and then every change.
+        """Add a listener, which gets the last known change at once, and then every change; the
+        first listener of a job starts a thread that follows the job.
 
         Raises:
             RequestRefused: Too many jobs are watched.
@@ -149,8 +153,8 @@ class Watches:
                     listener.tell(None)
 
     def _run_watch(self, key: tuple[str, str], watch: _Watch) -> None:
-        """Follow the job to its end, and also the runs that a submitter starts after the job ran
-        out of memory.
+        """Follow the job to its end, and tell the listeners each change, or the error that ends
+        this. Also follow the runs that a submitter starts after the job ran out of memory.
         """
         user, job = key
         try:
@@ -208,7 +212,8 @@ class Causes:
         """Return a status together with the cause, if the job failed and some source explains the
         failure.
 
-        At the first call for a job this takes some requests to the cluster.
+        If no cause is stored, this takes some requests to the cluster; if they find none, the next
+        calls try again, at growing intervals.
         """
         if status.state is not JobState.FAILED:
             return status
@@ -225,7 +230,7 @@ class Causes:
         return replace(status, root_cause=cause)
 
     def remember(self, status: Status) -> None:
-        """Keep a cause that other code has found."""
+        """Store the cause in a status that was found elsewhere; do nothing if it has none."""
         if status.root_cause is not None:
             self._keep_cause(status.application_id, status.root_cause)
 
