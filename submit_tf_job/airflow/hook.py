@@ -73,7 +73,7 @@ def _finding_sentences(findings: Iterable[Check]) -> str:
 
 
 class SubmitTFJobHook(BaseHook):
-    """One cluster, with the identity of one user.
+    """Returns a `Client` for the cluster and the user of a connection.
 
     Args:
         submit_tf_job_conn_id: The connection; None for the settings of the commands on this host.
@@ -136,10 +136,10 @@ class SubmitTFJobHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Check the connection, for Airflow's button "Test": version, identity, and the checks of
-        doctor.
+        doctor. Return whether it works, and a sentence.
 
         A cluster that does not respond is reported within 5 s. Findings that affect only some jobs,
-        such as nodes without Docker, are warnings.
+        such as nodes without Docker, are warnings in the sentence.
         """
         try:
             _ = self.given  # from Airflow's database, whose session belongs to this thread
@@ -174,12 +174,12 @@ class SubmitTFJobHook(BaseHook):
         detached: bool = False,
         **reading: Any,
     ) -> Plan:
-        """Plan the job of a task instance.
+        """Plan the job of a task instance; sends no request.
 
         Args:
             job: The path of a job spec file, or its content.
-            run: The task instance.
-            name: The readable part of the job's name.
+            run: The task instance, from which the job's name and its idempotency key are made.
+            name: The readable part of the job's name; default: the task's id.
             detached: Whether no Airflow task follows the job; then it gets a lifetime
                 (`detached_lifetime`).
             reading: The other arguments of `Client.load`.
@@ -217,13 +217,14 @@ class SubmitTFJobHook(BaseHook):
         return handle
 
     def kill(self, name: str, application_id: str | None) -> None:
-        """Stop the job of a killed task over a new connection.
-
-        The interrupted call may be in the middle of a request on the old connection.
+        """Stop the job of a killed task at once, without waiting for its end; do nothing if there
+        is no such job. A new connection is used, because the interrupted call may be in the middle
+        of a request on the old one.
 
         Args:
-            name: The job.
-            application_id: The job's application; None if the application may not exist yet.
+            name: The job's name.
+            application_id: The id of the job's application; None if the application may not exist
+                yet, which is then awaited for up to 20 s.
         """
         with self._new_client() as client, contextlib.suppress(NoSuchJob):
             found = client.attach(application_id) if application_id else client.starting(name)
@@ -257,7 +258,7 @@ def airflow_errors() -> Iterator[None]:
 
 
 def error_object(error: SubmitTFJobError | None) -> dict[str, Any] | None:
-    """Return an error as the JSON of an event."""
+    """Return an error as the JSON of a trigger's event; None for None."""
     if error is None:
         return None
     return {
@@ -269,7 +270,7 @@ def error_object(error: SubmitTFJobError | None) -> dict[str, Any] | None:
 
 
 def error_in(event: Mapping[str, Any]) -> SubmitTFJobError | None:
-    """Return the error that an event contains.
+    """Return the error that a trigger's event contains; None if it contains none.
 
     An error of an unknown kind, such as one of a later version, becomes an InternalError.
     """

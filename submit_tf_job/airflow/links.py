@@ -21,7 +21,7 @@ class _Link(BaseOperatorLink):
         return f"_link_{type(self).__name__}"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return the address, or "" if it is not known yet."""
+        """Return the address from the XCom of a task instance; "" if it is not known yet."""
         from airflow.sdk import BaseXCom
 
         if getattr(operator, "links_known", True) is False:

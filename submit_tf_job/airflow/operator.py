@@ -42,10 +42,12 @@ _ON_FINISH = ("keep", "delete", "delete-succeeded")
 
 
 class SubmitTFJobOperator(BaseOperator):
-    """Runs a job spec's job to its end.
+    """Submits the job of a job spec and waits for its end.
 
-    A try adopts the job of an earlier try: after a worker died, one application still runs. The
-    task returns the job as `submit_tf_job status -o json` prints it.
+    A try adopts the run of an earlier try that is alive or has succeeded, so only one application
+    runs, even if a worker has died; after a run that failed or was stopped, it runs the job again.
+    The task returns the job as `submit_tf_job status -o json` prints it. For a failed job it raises
+    AirflowException if another try may help, else AirflowFailException.
 
     Args:
         job: Path of a job spec file, relative to the DAG's file, or its content as a mapping. Both
@@ -61,12 +63,13 @@ class SubmitTFJobOperator(BaseOperator):
             seconds, a timedelta, or a text such as "2h".
         submit_tf_job_conn_id: The connection; None for the settings of the commands on the worker.
         wait_for_completion: Whether to wait for the job's end; if not, the task ends when YARN has
-            accepted the job.
+            accepted the job. Default: yes.
         get_logs: Write the output of the deciding task to the task's log while the job runs.
+            Default: yes.
         deferrable: Wait in the triggerer; default: `[operators] default_deferrable`.
-        stop_on_kill: Stop the job when the task is killed, cleared or timed out.
-        on_finish: What to do with a finished job: `keep`, `delete`, or `delete-succeeded`. Its logs
-            are always kept.
+        stop_on_kill: Stop the job when the task is killed, cleared or timed out. Default: yes.
+        on_finish: What to do with a finished job: `keep`, `delete`, or `delete-succeeded` (the
+            default). Its logs are always kept.
 
     Example:
         >>> SubmitTFJobOperator(task_id="train", job="train.yaml", overrides=["env.DAY={{ ds }}"])
@@ -138,7 +141,10 @@ class SubmitTFJobOperator(BaseOperator):
         return SubmitTFJobHook(self.submit_tf_job_conn_id)
 
     def execute(self, context: Any) -> Any:
-        """Submit the job, or adopt the job of an earlier try, and wait for the job's end."""
+        """Submit the job, or adopt the job of an earlier try, and wait for the job's end: here, or
+        if `deferrable` in the triggerer, after which Airflow calls `execute_complete`. Without
+        `wait_for_completion`, return once YARN has accepted the job.
+        """
         run = task_run(context, self.retries)
         with airflow_errors():
             planned = self._make_plan(context, run)
@@ -194,7 +200,7 @@ class SubmitTFJobOperator(BaseOperator):
         )
 
     def _plain_overrides(self) -> Iterator[str]:
-        """Yield those arguments that are keys of a job spec, as texts for `--set`."""
+        """Yield `yarn_queue`, `env` and `timeout` as `path=value` texts for the job spec."""
         if self.yarn_queue is not None:
             yield f"queue={self.yarn_queue}"
         for name, value in (self.env or {}).items():
@@ -243,7 +249,21 @@ class SubmitTFJobOperator(BaseOperator):
         outputs: Sequence[str] = (),
         deciding_task: str = "",
     ) -> Any:
-        """After the trigger has detected the job's end, return the job, or raise its error."""
+        """Continue after the trigger has detected the job's end: return the job, or raise its
+        error. A job that ran out of memory may be submitted again (`retries.memory`), and followed
+        in the triggerer again.
+
+        Args:
+            context: Airflow's context of the task.
+            event: The content of the trigger's event.
+            outputs: URIs of the job's outputs, which become events of the task's asset alias.
+            deciding_task: The task of the job whose result counts.
+
+        Raises:
+            AirflowTaskTimeout: The job was not over within `execution_timeout`.
+            AirflowException: The job failed, and another try may help.
+            AirflowFailException: The job failed, and another try does not help.
+        """
         self.links_known = True
         if event.get("timed_out"):
             from airflow.sdk.exceptions import AirflowTaskTimeout
@@ -308,7 +328,7 @@ class SubmitTFJobOperator(BaseOperator):
         return result
 
     def _value_of_success(self, context: Any, job: Mapping[str, Any], deciding_task: str) -> Any:
-        """Return the XCom value for a job that has succeeded."""
+        """Return the task's return value (its XCom) for a job that has succeeded."""
         return job
 
     def _delete_run(self, run: str) -> None:
@@ -318,7 +338,9 @@ class SubmitTFJobOperator(BaseOperator):
             self.log.warning("%s is over, and was not deleted: %s", run, error.message)
 
     def on_kill(self) -> None:
-        """Stop the job, because the task was killed or timed out."""
+        """Stop the job, because the task was killed or timed out; do nothing without
+        `stop_on_kill`, or if no job runs.
+        """
         if self._running_job is None or not self.stop_on_kill:
             return
         name, application_id = self._running_job
@@ -327,7 +349,12 @@ class SubmitTFJobOperator(BaseOperator):
 
 
 def task_run(context: Any, retries: int) -> TaskRun:
-    """Return the task instance of a context."""
+    """Return the task instance of a context.
+
+    Args:
+        context: Airflow's context of the task.
+        retries: The task's setting `retries`.
+    """
     from submit_tf_job.airflow.task_run import TaskRun
 
     ti = context["ti"]
@@ -337,7 +364,9 @@ def task_run(context: Any, retries: int) -> TaskRun:
 
 
 def _facts_for_end(planned: Plan) -> dict[str, Any]:
-    """Return, as JSON, the facts about the job that the task needs at the job's end."""
+    """Return the arguments for `execute_complete`, as values of JSON: the URIs of the job's
+    outputs, and its deciding task.
+    """
     return {
         "outputs": [output.uri for output in planned.job.outputs],
         "deciding_task": planned.job.deciding_task,
@@ -353,7 +382,8 @@ def _push_values(context: Any, values: Mapping[str, str]) -> None:
 
 
 class SubmitTFJobDecoratedOperator(DecoratedOperator, SubmitTFJobOperator):
-    """Runs a function as a job, and returns what the function returned in the deciding task.
+    """Runs a function as a job, and returns what the function returned in the deciding task. This
+    needs `hadoop_conf` in the settings, because the result is read from the collected logs.
 
     Args:
         job: A job spec without `command`, as a mapping.

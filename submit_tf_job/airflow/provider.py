@@ -93,7 +93,7 @@ class ConnectionValues:
     Attributes:
         settings: Settings by name.
         profile: The settings profile to start from.
-        secret: A password or token.
+        secret: A token; or with the method `basic`, `user:password`.
     """
 
     settings: Mapping[str, Any]
@@ -105,7 +105,8 @@ def read_connection(found: Any) -> ConnectionValues:
     """Convert the fields of Airflow's `Connection` to settings.
 
     Raises:
-        SettingsError: A setting is unknown, or the extra is not a JSON object.
+        SettingsError: A setting is unknown, the extra is not a JSON object, or with the method
+            `basic` there is a password but no user.
     """
     settings = dict(_settings_of_extra(_parse_extra(found.extra)))
     profile = settings.pop("profile", None)
@@ -162,9 +163,13 @@ def _parse_extra(text: str | None) -> Mapping[str, Any]:
 
 
 def _settings_of_extra(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield settings by name.
+    """Yield name and value of each setting in the extra of a connection.
 
-    A group of settings may be a nested object; empty fields of the form are skipped.
+    A name may be written with `.` or `_` (`kerberos.keytab`, `kerberos_keytab`), and a group of
+    settings as a nested object; empty fields of the form are skipped.
+
+    Raises:
+        SettingsError: A setting is unknown.
     """
     from submit_tf_job.sdk.client import setting_names
 

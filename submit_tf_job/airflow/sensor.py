@@ -64,7 +64,12 @@ class SubmitTFJobSensor(BaseSensorOperator):
         return self.defer(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
-        """After the trigger has detected the job's end, return, or raise the job's error."""
+        """Continue after the trigger has detected the job's end: return the job, or raise its
+        error. `event` is the content of the trigger's event.
+
+        Raises:
+            AirflowSensorTimeout: The job was not over within `timeout`.
+        """
         if event.get("timed_out"):
             from airflow.sdk.exceptions import AirflowSensorTimeout
 
@@ -76,7 +81,9 @@ class SubmitTFJobSensor(BaseSensorOperator):
         return event.get("job")
 
     def poke(self, context: Any) -> Any:
-        """Return whether the job has succeeded; raise its error if it failed."""
+        """Return whether the job has succeeded: False while it runs or is not submitted yet; raise
+        its error, as Airflow's exception, if it failed or was stopped.
+        """
         with airflow_errors():
             handle = self._find_handle()
             return handle is not None and self._end_of(handle) is not None

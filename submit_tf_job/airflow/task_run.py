@@ -1,8 +1,9 @@
-"""The job of a task instance, and the key of its submission; without Airflow.
+"""The name of a task instance's job, and the idempotency key of its submission. This module does
+not import Airflow.
 
 A worker may die between the POST and its response, and the next try then has no record of it. So
-the job's name and the submission's key are made from facts that both tries share: the Airflow, the
-DAG, the task, the run, and the map index; the key also depends on how often the task was cleared.
+the job's name and the submission's key are made from what both tries share: the Airflow, the DAG,
+the task, the run, and the map index; the key also depends on how often the task was cleared.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class TaskRun:
 
     @property
     def key(self) -> str:
-        """The key of the task instance's submission; after each clear, the key is a different
-        one.
+        """The idempotency key of the task instance's submission (`submission_id`): all tries have
+        the same key, and after each clear of the task it is a different one.
         """
         return f"airflow-{self._hash_of_run(self.cleared_at).hex()[:40]}"
 

@@ -32,10 +32,12 @@ _stopping: set[asyncio.Future[None]] = set()  # the event loop keeps no referenc
 
 
 class JobEnded(TriggerEvent):
-    """The event that a job has ended; Airflow writes its `repr` to the task's log."""
+    """The event that a job has ended, or can no longer be followed; Airflow writes its `repr` to
+    the task's log.
+    """
 
     def __repr__(self) -> str:
-        """Return the job's name and state instead of the whole payload."""
+        """Return the job's name and state, or the error's code, instead of the whole payload."""
         job, error = self.payload.get("job"), self.payload.get("error")
         if job:
             return f"{job['name']} {job['state']}"
@@ -50,10 +52,10 @@ class SubmitTFJobTrigger(BaseTrigger):
         application_id: The application of the job's run; None for the newest run.
         submit_tf_job_conn_id: The connection; None for the settings of the triggerer's host.
         ends_at: The deadline, in seconds since 1970; None for no deadline.
-        own: Whether the task has submitted the job. Then the job is stopped when the task is
-            killed, at the deadline, and if the job can never start; and the task's links are
-            stored.
-        stop_on_kill: Whether a job that the task has submitted is stopped when the task is killed.
+        own: Whether the task has submitted the job. Then the job is stopped if it can never start,
+            and by `stop_on_kill`; and the task's links are stored.
+        stop_on_kill: Whether a job that the task has submitted is stopped when the task is killed,
+            and at the deadline.
         get_logs: Whether to write the output of the deciding task to the task's log.
     """
 
@@ -218,7 +220,8 @@ class SubmitTFJobTrigger(BaseTrigger):
         await _in_thread(partial(hook.kill, self.name, self.application_id))
 
     async def _goes_on(self) -> bool:
-        """Return whether Airflow still has a task for this job.
+        """Return whether Airflow still has a task for this job: one that is deferred, runs, or will
+        run or be tried again.
 
         The triggerer cancels a trigger whose row in the database is gone, and calls that a user's
         action. `airflow dags test` removes the row of a task that it follows in its own process,
