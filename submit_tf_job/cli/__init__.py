@@ -22,8 +22,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status.
 
     Args:
-        argv: The arguments. None means the arguments of this process; then the process ends with
-            the command.
+        argv: The arguments. None means the arguments of this process; then the process ends here,
+            instead of a return, if a call to HDFS is still running (`_end_process`).
     """
     try:
         status = _run_arguments(argv)
@@ -35,8 +35,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _end_process(status: int) -> None:
-    """End the process without Python's cleanup, which would abort the process while a call to HDFS
-    is still running.
+    """If a call to HDFS is still running, end the process without Python's cleanup, which would
+    abort the process; otherwise return, and the caller ends the process as usual.
 
     If an interrupt came while Python executed a string (dataclasses do so during an import),
     `python -m` ends by SIGINT instead of with the given status, although the interrupt was caught

@@ -23,7 +23,7 @@ class _CommandLine:
 
     Attributes:
         params: The options and arguments, by name.
-        settings: Reads the settings under its options.
+        settings: Reads the settings, with the options of this command line applied.
     """
 
     params: Mapping[str, Any]
@@ -39,7 +39,7 @@ def values(
         kind: A key of `_SOURCES`.
         params: The options and arguments before it, by name.
         incomplete: The text that the user has typed.
-        settings: Reads the settings under these options.
+        settings: Reads the settings, with these options applied.
     """
     from threading import Thread
 

@@ -243,7 +243,9 @@ class Context:
     interrupted: str = ""
 
     def settings(self) -> Settings:
-        """Read the settings, with these options applied."""
+        """Read the settings, with these options applied. Unless authentication is `simple`, also
+        switch off core dumps of this process, which would contain credentials.
+        """
         given = {
             "resource_managers": list(self.rm or ()),
             "user": self.user,
@@ -256,7 +258,9 @@ class Context:
         return settings
 
     def cluster(self, settings: Settings | None = None) -> Cluster:
-        """Return the cluster of the settings."""
+        """Return a connection to the cluster of the settings; None to read the settings. No request
+        is sent yet.
+        """
         from submit_tf_job.operations.cluster import connect
 
         return connect(settings or self.settings())
@@ -278,7 +282,7 @@ class Context:
         return self.output == "json"
 
     def result(self, lines: Iterable[str], value: Callable[[], object]) -> None:
-        """Print the result to stdout."""
+        """Print the result to stdout: the lines, or with `-o json` what `value` returns."""
         if self.json:
             print(json.dumps(value(), indent=2))
         else:
@@ -290,7 +294,8 @@ class Context:
         print(json.dumps(value()) if self.json else printable(line, sys.stdout), flush=True)
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask before another user's job is changed.
+        """Ask before another user's job is changed; return if the answer is yes, or at once with
+        `yes` (the option --yes).
 
         Raises:
             UsageError: The answer is no, or there is no terminal to ask on.
@@ -411,7 +416,9 @@ def run(app: typer.Typer, arguments: list[str]) -> int:
 
 
 def _wrong_usage(error: Any, arguments: list[str]) -> int:
-    """Print a parser error like any other error; a group without a command prints its help."""
+    """Print a parser error like any other error (or the help, for a group without a command), and
+    return the exit status.
+    """
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return int(error.exit_code)
@@ -423,7 +430,9 @@ class _TerminatedError(BaseException):
 
 
 def guard(context: Context, call: Callable[[], int | None]) -> int:
-    """Call a command, and turn errors and signals into a message and an exit status."""
+    """Call a command, and return its exit status; turn errors, SIGINT and SIGTERM into a message
+    and an exit status. Refuse an output format that the command does not have.
+    """
     if context.output not in context.formats:
         known = f"{', '.join(context.formats[:-1])} or {context.formats[-1]}"
         return _show_error(context, UsageError(f"--output takes {known}, not {context.output!r}"))
@@ -487,7 +496,9 @@ def _show_error(context: Context, error: SubmitTFJobError) -> int:
 
 
 def printable(line: str, stream: IO[str]) -> str:
-    """Escape control characters, and add colours for a terminal."""
+    """Return a line with control characters escaped, and with colours if the stream gets them
+    (`coloured`).
+    """
     return paint(clean(line)) if coloured(stream) else clean(line)
 
 

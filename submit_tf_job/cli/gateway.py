@@ -18,6 +18,9 @@ from submit_tf_job.json_values import document
 def need_web_packages(what: str) -> None:
     """Refuse to serve without the packages of the extra `gateway`.
 
+    Args:
+        what: What needs them, as the subject of the message: "the gateway".
+
     Raises:
         SettingsError: One of them is missing.
     """

@@ -15,7 +15,12 @@ _NAME, _VARIABLE = "submit_tf_job", "_SUBMIT_TF_JOB_COMPLETE"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Install or print the completion script of one shell, and return the exit status."""
+    """Install or print the completion script of one shell, and return the exit status.
+
+    Args:
+        arguments: The command line: one of the two options, then the shell; without a shell, that
+            of the running shell.
+    """
     context = Context(output=requested_output(arguments))
     return guard(
         context,

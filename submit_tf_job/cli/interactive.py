@@ -181,7 +181,9 @@ def _make_token(path: Path) -> None:
 def _serve_session(
     context: Context, settings: Settings, planned: Plan, token: Path | None = None
 ) -> int:
-    """Submit the job, wait until it runs, and print its address."""
+    """Submit the job, wait until it runs, print its address, and return the exit status. If the job
+    ends before it runs, print its status instead.
+    """
     from submit_tf_job.operations.follow import Event, follow
     from submit_tf_job.operations.links import all_links, is_reachable
     from submit_tf_job.operations.watch_run import until_end

@@ -72,6 +72,9 @@ def read_job(
         name: The value of `--name`.
         say: Called with each remark about a file of another format.
         dialect: The value of `--from`.
+
+    Raises:
+        JobSpecError: The file cannot be read, or is not a valid job spec.
     """
     from submit_tf_job.operations.submit import load_job
 
@@ -89,7 +92,8 @@ def read_job(
 
 
 def read_content(spec: str) -> bytes:
-    """Read the bytes of a job spec file or standard input.
+    """Read the bytes of a job spec file; "-" means standard input, of which no more is read than
+    makes it too large (1 MiB).
 
     Raises:
         JobSpecError: The file cannot be read.
@@ -109,19 +113,21 @@ def print_events(
     *,
     progress_every_s: float = 0.0,
 ) -> int:
-    """Print a line for each event of a job and for its end, and return the exit status.
+    """Print a line for each event of a job, then its status at the end, and return the exit status.
 
-    On an interrupt (Ctrl-C), this function prints that the job continues.
+    On an interrupt (Ctrl-C), this function stores in `context.interrupted` the message that the job
+    continues, and raises the interrupt again; the command prints the message.
 
     Args:
-        context: The command's output.
+        context: The command's options and output.
         name: The job.
         events: The events that `operations.follow` yields.
         sleep: Waits for a number of seconds.
         progress_every_s: Shortest time in seconds between two lines that differ only in progress.
 
     Raises:
-        DeadlinePassed: The time to follow has passed; the message states that the job continues.
+        DeadlinePassed: The time to follow has passed; the message states that the job may still be
+            running.
     """
     from submit_tf_job.operations.watch_run import until_end
     from submit_tf_job.report.follow_text import EventLines
@@ -160,7 +166,7 @@ def json_of_job(
 
 
 def seconds(text: str | None, option: str = "--timeout") -> float | None:
-    """Parse a duration option: 90s, 15m, 2h.
+    """Return the seconds of a duration option such as 90s, 15m or 2h; None if it was not given.
 
     Raises:
         UsageError: The text is not a duration.

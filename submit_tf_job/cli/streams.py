@@ -24,7 +24,9 @@ class ReaderGoneError(Exception):
 
 
 class _Result(io.FileIO):
-    """The stream for stdout. If a write fails, the error says that the result is lost."""
+    """The stream for stdout. A failed write raises OutputError, because the result is lost, or
+    ReaderGoneError if the reader has closed the pipe.
+    """
 
     def write(self, data: Any, /) -> int:
         try:
@@ -44,7 +46,9 @@ class _Result(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """stderr: a command does not fail because its terminal is closed or its disk is full."""
+    """The stream for stderr. A failed write is ignored: a command does not fail because its
+    terminal is closed or its disk is full.
+    """
 
     def write(self, data: Any, /) -> int:
         with suppress(OSError):

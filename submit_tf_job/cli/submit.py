@@ -139,7 +139,9 @@ class SubmitOptions:
 
 
 def submit_plan(context: Context, settings: Settings, planned: Plan, how: SubmitOptions) -> int:
-    """Submit a job and follow it; return the exit status."""
+    """Submit a job, and follow it to its end or, with --detach, print its application id (with
+    --quiet, its name) and return at once; return the exit status.
+    """
     for warning in planned.warnings:
         context.say(f"warning: {warning}")
     context.interrupted = (
@@ -219,7 +221,9 @@ def _empty_bar() -> Progress:
 
 
 def _upload_lines(context: Context, what: str) -> Callable[[Sent], None]:
-    """Return a function that says that files are being uploaded, and at the end how fast."""
+    """Return a function that gets the progress of an upload, and prints a line at its beginning and
+    at its end; nothing for less than 1 MB.
+    """
     begun: list[float] = []
 
     def show(sent: Sent) -> None:
@@ -392,7 +396,12 @@ def _ask_for_missing(image: str | None, memory: str | None, settings: Settings) 
 
 
 def _save_spec(path: Path, text: str) -> None:
-    """Write the job spec where its relative paths are right; keep a file that differs."""
+    """Write the job spec to a file of the working directory, where its relative paths are right.
+
+    Raises:
+        UsageError: The file is in another directory, cannot be written, or exists with other
+            content, which is kept.
+    """
     try:
         _save_new_spec(path, text)
     except OSError as error:  # a directory that cannot be written to, a name that is too long

@@ -63,7 +63,8 @@ def ui(
 
 
 def _open_privately(address: str, at_end: ExitStack) -> bool:
-    """Open an address in a browser; return whether one was found.
+    """Open an address in a browser; return whether a browser was found. Browsers for terminals do
+    not count.
 
     The browser gets the name of a file that only this user can read, and that leads to the address:
     every user of this machine can see the arguments of a process.
@@ -90,7 +91,9 @@ def _how_to_reach(url: str) -> str:
 
 
 def _log_of(context: Context) -> Callable[[dict[str, Any]], None]:
-    """Return the function that writes the log: defects, and with --verbose every request."""
+    """Return the function that prints the gateway's log: requests that failed by a defect and
+    messages of the server; with --verbose every request.
+    """
 
     def log(entry: dict[str, Any]) -> None:
         if context.verbose or "why" in entry or entry["event"] != "request":
