@@ -130,7 +130,11 @@ def _why_not_system(block: int, environ: Mapping[str, str]) -> str:
 def choose_resolver(
     wanted: ResolverChoice, block: int, environ: Mapping[str, str]
 ) -> tuple[Resolver, str]:
-    """Return the resolver to use; if that is `direct`, also return why `system` cannot be used.
+    """Return how containers resolve names; and, if `auto` became `direct`, why `system` cannot be
+    used, else "".
+
+    With `system` the containers' resolver asks Registry DNS; with `direct` only the tasks
+    themselves ask it; with `none` there is no Registry DNS.
 
     Raises:
         SandboxError: `system` was requested and is not available.

@@ -98,8 +98,8 @@ def _ha_role(state: SandboxState, url: str) -> str:
 
 
 def _rm_health(number: int, state: SandboxState) -> None:
-    """Check that one of two ResourceManagers is active and serves services, and the other is
-    standby.
+    """Check that a ResourceManager is active and serves the services API; or, of two, that exactly
+    one is active, and this one is it or is standby.
     """
     url = state.rm_urls[number]
     role = _ha_state(state, url)
@@ -148,7 +148,7 @@ def _open_connection(address: tuple[str, int]) -> Iterator[socket.socket]:
 
 
 def _registrydns_health(state: SandboxState) -> None:
-    """Check that Registry DNS knows its zone."""
+    """Check that Registry DNS answers a query for the SOA record of its zone."""
     from dns.exception import DNSException
     from dns.message import make_query
     from dns.query import udp
@@ -259,10 +259,10 @@ def _active_url(state: SandboxState) -> str:
 
 
 def gave_up(state: SandboxState) -> list[str]:
-    """Return the NodeManagers that have reported their nodes as unhealthy, which stays so until
-    they are restarted.
+    """Return the NodeManagers that report their nodes as unhealthy until they are restarted; none
+    in a sandbox without Docker.
 
-    LinuxContainerExecutor does that when a container ends with the exit status 22 or 24.
+    LinuxContainerExecutor makes them do so when a container ends with the exit status 22 or 24.
     """
     found = []
     for name, node in state.nodemanagers.items() if state.docker else ():

@@ -120,7 +120,7 @@ def dockerd_options(state: SandboxState) -> list[str]:
 
 
 def runtimes(state: SandboxState) -> list[str]:
-    """Return the OCI runtimes that jobs may request."""
+    """Return the names of the OCI runtimes that jobs may request."""
     if state.gpus:
         return ["runc", "nvidia"]
     return ["runc"]
@@ -144,7 +144,7 @@ def exposed(state: SandboxState) -> dict[str, Path]:
 
 
 def nodemanager(state: SandboxState, node: int = 1) -> dict[str, str]:
-    """Return the properties of yarn-site.xml for Docker on one node."""
+    """Return the properties of yarn-site.xml for Docker on one node; {} without Docker."""
     layout = state.layout
     if not state.docker:
         return {}
@@ -187,7 +187,7 @@ def _gpu_properties(state: SandboxState) -> dict[str, str]:
 
 
 def resource_files(state: SandboxState) -> dict[str, dict[str, str]]:
-    """Return the file that declares GPUs to the scheduler."""
+    """Return the properties by file that declare GPUs to the scheduler; {} without GPUs."""
     return {"resource-types.xml": {"yarn.resource-types": GPU}} if state.gpus else {}
 
 

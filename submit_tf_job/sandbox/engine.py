@@ -145,8 +145,8 @@ def make_bridge(home: Path) -> Engine:
 
 
 def restore_bridge(engine: Engine) -> None:
-    """Create the bridge if it does not exist. A bridge outlives dockerd, so that servers on its
-    address continue to work.
+    """Create an engine's bridge if it does not exist. A bridge outlives dockerd, so that servers
+    on its address continue to work.
 
     Raises:
         SandboxError: The bridge cannot be created, or its addresses are in use meanwhile.
@@ -249,6 +249,15 @@ def start_engine(
 ) -> Process:
     """Start dockerd on the bridge, and return its process without waiting until it is ready.
 
+    Args:
+        engine: The engine, whose bridge exists.
+        environ: The caller's environment, of which dockerd gets the proxies, SSL_CERT_FILE and
+            SSL_CERT_DIR.
+        mark: The label that marks dockerd's command line as the sandbox's.
+        log: The file for dockerd's output.
+        dns: The name server of all containers; None for the machine's name servers.
+        options: Further options of dockerd.
+
     Raises:
         SandboxError: dockerd could not be started.
     """
@@ -338,8 +347,8 @@ def end_engine(home: Path) -> bool:
 
 
 def _remove_containers(engine: Engine) -> None:
-    """While dockerd responds, kill and remove containers, and remove user networks with their
-    bridges. If dockerd does not respond, end the remaining processes.
+    """Kill and remove containers, and remove user networks with their bridges; do nothing if
+    dockerd does not respond (`end_engine` then ends the processes and removes the bridges).
     """
     with contextlib.suppress(SandboxError):
         containers = _docker_command(engine, "ps", "--all", "--quiet", "--no-trunc").split()

@@ -33,7 +33,9 @@ SINGLE = ("name", "user", "workdir", "net", "hostname", "runtime", "cgroup-paren
 
 
 class ExecutorRefused(Exception):
-    """An error that ends the call with an exit status and a message for the NodeManager."""
+    """An error that ends the call with an exit status and a message on stderr for the
+    NodeManager.
+    """
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -104,7 +106,13 @@ class DockerCli:
 
 
 class Places:
-    """The paths of a NodeManager's files for one application of one user."""
+    """Creates the directories and files of a user's containers.
+
+    Args:
+        settings: The settings.
+        run_as: The user of this machine that containers run as, and that owns the files.
+        user: The user who submitted the application.
+    """
 
     def __init__(self, settings: ExecutorSettings, run_as: str, user: str) -> None:
         self.settings = settings
@@ -190,8 +198,8 @@ def as_user(places: Places) -> list[str]:
 
 
 def localize(places: Places, rest: list[str]) -> NoReturn:
-    """Operation 0: create an application's directories, and replace this process by the localizer
-    (exec).
+    """Operation 0 (initialize a container): create an application's directories, and replace this
+    process by the localizer (exec). `rest` are the operation's arguments.
     """
     app, container, tokens, locals_, logs, *command = rest
     directories = [places.user_dirs(local, app) for local in locals_.split("%")]
@@ -206,7 +214,9 @@ def localize(places: Places, rest: list[str]) -> NoReturn:
 
 
 def prepare(places: Places, rest: list[str]) -> str:
-    """Create the directories and copy the files of a launch; return the working directory."""
+    """Create the directories and copy the files of a launch; return the working directory. `rest`
+    are the arguments of operation 1 or 4.
+    """
     app, container, work, script, tokens = rest[:5]
     locals_, logs = rest[-3].split("%"), rest[-2].split("%")
     for local in locals_:
@@ -220,7 +230,10 @@ def prepare(places: Places, rest: list[str]) -> str:
 
 
 def launch(places: Places, rest: list[str]) -> int:
-    """Operation 1: run a launch script as a plain process, and wait for it."""
+    """Operation 1 (launch a container): run a launch script as a plain process, write its PID to
+    the PID file, wait for it, and return its exit status (128 + N after signal N). `rest` are the
+    operation's arguments.
+    """
     work, pid_file, groups = prepare(places, rest), rest[-4], rest[-1].partition("=")[2]
     environ = {}
     if places.settings.gpus:  # the nvidia-smi of the simulated ones; then bash's own default
@@ -260,7 +273,9 @@ def report(code: int, pid_file: str) -> int:
 
 
 def send_signal(places: Places, rest: list[str]) -> int:
-    """Operation 2: signal a process group of the run-as user."""
+    """Operation 2 (signal a container): send a signal to a process group of the run-as user. Return
+    OK, NO_PROCESS, or NO_SIGNAL for another user's process. `rest` are PID and signal number.
+    """
     pid, number = int(rest[0]), int(rest[1])
     if pid <= 1:
         return NO_PROCESS
@@ -276,8 +291,9 @@ def send_signal(places: Places, rest: list[str]) -> int:
 
 
 def delete(settings: ExecutorSettings, rest: list[str]) -> int:
-    """Operation 3: remove files and directories below the NodeManager's own directories, without
-    following links.
+    """Operation 3 (delete as user): remove files and directories, without following links. Return
+    OK, or CRASHED for a path that is not below the NodeManager's own directories or cannot be
+    removed. `rest` are a path, and the directories in which it is relative.
     """
     path, *bases = rest
     targets = [os.path.join(base, path) if path else base for base in bases] or [path]
@@ -337,6 +353,9 @@ def refuse_command(error: int, name: str, text: str) -> ExecutorRefused:
 def check_allowed(settings: ExecutorSettings) -> None:
     """Refuse every mount as long as a path that the site allows does not exist (docker-util.c,
     add_mounts).
+
+    Raises:
+        ExecutorRefused: Such a path does not exist.
     """
     lines = []
     for paths in (settings.read_only, settings.writable):  # the first one of each is named
@@ -368,7 +387,9 @@ def check_mount(settings: ExecutorSettings, mount: str) -> str:
 
 
 def ports_of(docker: DockerCli, command: dict[str, str]) -> list[str]:
-    """Return the options for published ports; none unless the network is a bridge."""
+    """Return the options of `docker run` for published ports; none unless the network's driver is
+    `bridge`.
+    """
     network = command.get("net", "bridge")
     status, out, words = docker.call("network", "inspect", "--format={{.Driver}}", network)
     if status != 0:
@@ -422,7 +443,9 @@ def run_words(settings: ExecutorSettings, docker: DockerCli, command: dict[str, 
 
 
 def launch_docker(places: Places, rest: list[str]) -> int:
-    """Operation 4: run or restart a container, and wait for its end."""
+    """Operation 4 (launch a Docker container): run or restart a container, wait for its end, and
+    return its exit status, or FAILED if Docker refuses it. `rest` are the operation's arguments.
+    """
     settings, command, pid_file = places.settings, read_command(rest[-1]), rest[-4]
     docker, name = DockerCli(settings), container_name(command.get("name", ""))
     prepare(places, rest)
@@ -476,7 +499,12 @@ def watch(docker: DockerCli, name: str, pid_file: str) -> int:
 
 
 def run_docker(settings: ExecutorSettings, path: str) -> NoReturn:
-    """Inspect or kill a container."""
+    """Replace this process by the `docker inspect` or `docker kill` that a NodeManager's command
+    file requests (exec).
+
+    Raises:
+        ExecutorRefused: The file requests something else, or a container that is not YARN's.
+    """
     command = read_command(path)
     what, name = command.get("docker-command"), container_name(command.get("name", ""))
     if what == "inspect":
@@ -498,7 +526,9 @@ def run_docker(settings: ExecutorSettings, path: str) -> NoReturn:
 
 
 def options(settings: ExecutorSettings, argv: list[str]) -> int:
-    """Run the operation of a command-line option."""
+    """Run the operation of a command-line option, such as `--run-docker`; return the exit
+    status.
+    """
     docker = DockerCli(settings)
     if argv[0] == "--checksetup":
         return OK
@@ -516,7 +546,12 @@ def options(settings: ExecutorSettings, argv: list[str]) -> int:
 
 
 def operation(settings: ExecutorSettings, argv: list[str]) -> int:
-    """Run one of the numbered operations."""
+    """Run one of the numbered operations, and return the exit status.
+
+    Args:
+        settings: The settings.
+        argv: The run-as user, the submitter, the operation's number, and its arguments.
+    """
     run_as, user, number, *rest = argv
     if number == "3":
         return delete(settings, rest)
@@ -536,7 +571,9 @@ def operation(settings: ExecutorSettings, argv: list[str]) -> int:
 
 
 def main(argv: list[str], settings_file: Path) -> int:
-    """Run one call of a NodeManager; an error becomes a message and an exit status."""
+    """Run one call of a NodeManager, and return the exit status; an error becomes a message on
+    stderr and an exit status.
+    """
     try:
         settings = ExecutorSettings(json.loads(settings_file.read_text()))
         return options(settings, argv) if argv[0].startswith("--") else operation(settings, argv)

@@ -428,7 +428,7 @@ def _login_settings(state: SandboxState) -> dict[str, object]:
 
 
 def write_profile(state: SandboxState) -> None:
-    """Write the profile, unless the file already has this content."""
+    """Write the settings profile of a sandbox, unless the file already has this content."""
     path = Path(state.profile_path)
     text = _profile_text(state)
     if path.is_file() and path.read_text() == text:

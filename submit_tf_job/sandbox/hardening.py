@@ -111,8 +111,8 @@ def make_kdc(state: SandboxState, environ: Mapping[str, str]) -> None:
 
 
 def _give_keytab(state: SandboxState) -> None:
-    """Copy the keytab of the submitter's jobs to a directory that containers can access; only that
-    user can read the copy.
+    """Copy the keytab of the submitter's jobs to a directory that containers can access; only the
+    submitter can read the copy.
     """
     state.layout.job_keytabs.mkdir(mode=0o755, exist_ok=True)
     source = state.layout.keytab(service_of(state.submitter))
@@ -241,13 +241,14 @@ _RM = "yarn.resourcemanager"
 
 
 def java_options(state: SandboxState) -> list[str]:
-    """Return the options of every JVM."""
+    """Return the options that every JVM needs for Kerberos; [] without Kerberos."""
     return [f"-Djava.security.krb5.conf={state.layout.krb5_conf}"] if state.secure else []
 
 
 def proxy_users(state: SandboxState) -> dict[str, str]:
-    """Return the rules for proxy users. With Kerberos, the ResourceManager has a separate
-    principal, and the gateway may act for users.
+    """Return the rules for proxy users (`hadoop.proxyuser.…`): the sandbox's user may act for all
+    users; with Kerberos, the ResourceManager, which has a separate principal, may do so, and the
+    gateway for the group `users`.
     """
     allowed = {"rm": "*", GATEWAY: "users"} if state.secure else {state.user: "*"}
     rules = {}
@@ -258,7 +259,9 @@ def proxy_users(state: SandboxState) -> dict[str, str]:
 
 
 def groups(state: SandboxState) -> str:
-    """Return fixed groups of users, which do not depend on the groups of this machine."""
+    """Return the value of `hadoop.user.group.static.mapping.overrides`: fixed groups of users,
+    which do not depend on the groups of this machine.
+    """
     user = state.user
     if not state.secure:
         return f"{user}={user};alice=users;bob=users;dr.who=;"
@@ -279,7 +282,7 @@ def groups(state: SandboxState) -> str:
 
 def kerberos_files(state: SandboxState) -> dict[str, dict[str, str]]:
     """Return the properties that Kerberos adds to the daemons' configuration files, by the name of
-    the file.
+    the file; {} without Kerberos.
     """
     if not state.secure:
         return {}
@@ -324,7 +327,7 @@ def _web_principal(state: SandboxState) -> str:
 
 
 def hdfs_client(state: SandboxState) -> dict[str, str]:
-    """Return the properties that an HDFS client needs."""
+    """Return the properties that an HDFS client needs for Kerberos; {} without Kerberos."""
     return {"dfs.namenode.kerberos.principal": service_of("nn")} if state.secure else {}
 
 
@@ -362,13 +365,17 @@ def _web_addresses(state: SandboxState, rm: str, suffix: str) -> dict[str, str]:
 
 
 def yarn_client(state: SandboxState) -> dict[str, str]:
-    """Return the properties that a YARN client needs in addition to the addresses."""
+    """Return the properties that a YARN client needs for TLS and Kerberos, in addition to the
+    addresses.
+    """
     policy = {"yarn.http.policy": "HTTPS_ONLY"} if state.tls else {}
     return {**policy, **({f"{_RM}.principal": service_of("rm")} if state.secure else {})}
 
 
 def ssl_files(state: SandboxState) -> dict[str, dict[str, str]]:
-    """Return ssl-client.xml and ssl-server.xml, which name the certificate stores."""
+    """Return the properties of ssl-client.xml and ssl-server.xml, which name the certificate
+    stores; {} without TLS.
+    """
     if not state.tls:
         return {}
     files = {}

@@ -91,15 +91,17 @@ class Sandbox:
         self._layout = Layout(dirs.state_dir.resolve() / name)
 
     def up(self, options: SandboxOptions) -> StartedSandbox:
-        """Start the sandbox, or those of its daemons that do not run; return when all daemons are
-        healthy.
+        """Start the sandbox, or those of its daemons that do not run, and write its settings
+        profile; return when all daemons are healthy. A sandbox whose first `up` failed is removed
+        and started anew.
 
         Args:
             options: The options; they must not differ from those of an existing sandbox.
 
         Raises:
-            SandboxError: A daemon did not start; the message has its name and the end of its log.
-                The processes that this call started have been ended.
+            SandboxError: An option is not supported or differs, a program is missing, or a daemon
+                did not start; the message then has its name and the end of its log. The processes
+                that this call started have been ended.
         """
         begun = time.monotonic()
         with self._lock_home():
@@ -258,7 +260,7 @@ class Sandbox:
 
     def _prepare_kerberos(self, options: SandboxOptions) -> str | None:
         """Find the programs and libraries of Kerberos before anything is created; return the
-        directory of libhadoop.so.
+        directory of libhadoop.so, or None for a sandbox without Kerberos.
         """
         if "kerberos" not in (options.modes or ()):
             return None
@@ -362,8 +364,8 @@ def end_everything(layout: Layout) -> bool:
 
 
 def _with_docker(state: SandboxState) -> SandboxState:
-    """Choose addresses for the Docker Engine. HDFS and Registry DNS listen at the address to which
-    the engine's containers can connect.
+    """Choose addresses for the Docker Engine, create its bridge, and return the state with them.
+    HDFS and Registry DNS listen at the address to which the engine's containers can connect.
     """
     engine = make_bridge(state.layout.docker)
     if state.dns and not addresses.port_is_free(53, engine.address):

@@ -105,7 +105,7 @@ def run(
     stdin: str = "",
     timeout_s: float = 60.0,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program until it ends; return its status and output.
+    """Run a program until it ends; return its exit status, whatever it is, and its output.
 
     Raises:
         SandboxError: The program could not be started, or did not end in time.

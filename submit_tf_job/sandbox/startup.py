@@ -207,6 +207,9 @@ def start_daemons(
     Raises:
         SandboxError: A daemon failed; the message has its name and the end of its log. The
             processes that this call started have been ended.
+
+    Returns:
+        The state with the processes that were started; it was saved, too.
     """
     names = tuple(names)
     progress(f"starting {', '.join(names)}")
@@ -250,7 +253,8 @@ def _start_named(
 
 
 def wait_until_well(state: SandboxState, progress: Progress) -> None:
-    """Wait until every daemon is healthy, HDFS has its directories, and the nodes are registered.
+    """Wait until every daemon is healthy and the nodes are registered; at the first start, create
+    the directories on HDFS. With Docker, also create the user network if it does not exist.
 
     Raises:
         SandboxError: A daemon ended or did not become healthy; the message has its name and the end

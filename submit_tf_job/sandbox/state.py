@@ -82,8 +82,8 @@ class SandboxOptions:
             for a sandbox without Registry DNS.
         modes: Additions to a simple cluster: Kerberos, two ResourceManagers, TLS, Docker. Default
             none.
-        gpus: With Docker: GPUs that the NodeManager offers and the machine need not have. Default
-            none.
+        gpus: With Docker: number of simulated GPUs that each node offers; the machine need not have
+            any. Default none.
         executor: With Docker: Hadoop's own container-executor, instead of the sandbox's.
         mounts: With Docker: directories that jobs may mount, `/dir` to read or `/dir:rw`.
         default_timeouts: Keep Hadoop's default intervals and time-outs for jobs. Default no.
@@ -133,7 +133,7 @@ def check_name(name: str) -> None:
 
 
 def profile_name(name: str) -> str:
-    """Return the settings profile of a sandbox."""
+    """Return the name of the settings profile of a sandbox."""
     return "sandbox" if name == "default" else f"sandbox-{name}"
 
 
@@ -205,14 +205,20 @@ class SandboxState:
 
     Attributes:
         ready: Whether the first `up` has succeeded; otherwise the next `up` starts from scratch.
-        block: Block of ports.
+        jars: Directory of the jars.
+        tarball: The jars as a tarball for the service AM; None if it does not need one.
+        user: The user who started the sandbox, as whom the daemons run.
+        block: Number of the block of ports (`addresses.first_port`).
+        ports: Port by purpose (`daemons.TABLE`).
+        resolver: How containers resolve names (`addresses.choose_resolver`).
+        profile_path: The file of the settings profile.
         home: Directory of the sandbox.
         modes: The sandbox's additions to a simple cluster.
         native: Directory of libhadoop.so; None if the library is not needed.
         hosts_file: Whether the daemons read names from a separate file, because the machine's own
             name does not resolve.
         network: Number of the Docker Engine's block of addresses.
-        gpus: GPUs that the NodeManager offers.
+        gpus: Number of simulated GPUs that each NodeManager offers.
         executor: Path of Hadoop's own container-executor; None for the sandbox's.
         mounts: Directories that jobs may mount into their containers.
         default_timeouts: Whether Hadoop's default intervals and time-outs apply to jobs.
@@ -331,7 +337,7 @@ class SandboxState:
 
     @property
     def hdfs_uri(self) -> str:
-        """Default file system."""
+        """The URI of HDFS, which is the default file system."""
         return f"hdfs://{self.hdfs_host}:{self.ports['namenode']}"
 
     @property
@@ -348,7 +354,7 @@ class SandboxState:
 
     @property
     def node_ids(self) -> tuple[str, ...]:
-        """The nodes as the ResourceManager names them."""
+        """The ids of the nodes at the ResourceManager: host:port."""
         return tuple(f"{node_host(node)}:{self.ports['nm']}" for node in self.nodemanagers.values())
 
     @property
@@ -388,17 +394,17 @@ def node_host(node: int) -> str:
 
 
 def save_state(state: SandboxState) -> None:
-    """Write the state atomically."""
+    """Write the state to its file, atomically."""
     part = state.layout.state_file.with_suffix(".part")
     part.write_text(json.dumps({"format": _FORMAT, **asdict(state)}, indent=1) + "\n")
     part.replace(state.layout.state_file)
 
 
 def load_state(layout: Layout) -> SandboxState | None:
-    """Read the state; return None if the sandbox does not exist.
+    """Read the state from its file; return None if the sandbox does not exist.
 
     Raises:
-        SandboxError: The file was written by another version of the package.
+        SandboxError: The file is damaged, or was written by an incompatible version of the package.
     """
     try:
         data = cast("dict[str, Any]", json.loads(layout.state_file.read_text()))
@@ -461,7 +467,15 @@ class DaemonStatus:
 
 @dataclass(frozen=True)
 class SandboxStatus:
-    """The status of a sandbox: `down` (does not exist), `up` (all healthy) or `degraded`."""
+    """The status of a sandbox.
+
+    Attributes:
+        name: The sandbox's name.
+        state: `up` (all daemons are healthy), `down` (the sandbox does not exist, or no daemon
+            runs), or `degraded` (anything else).
+        daemons: The status of each daemon; empty if the sandbox does not exist.
+        sandbox: The sandbox; None if it is down.
+    """
 
     name: str
     state: Literal["down", "up", "degraded"]

@@ -45,8 +45,12 @@ def require_gssapi() -> None:
 
 
 def _negotiate_header(state: SandboxState, host: str) -> str:
-    """Return the Negotiate header for a request of the sandbox's user, who may do everything. The
-    host is part of the server's principal, and must be written as in the URL.
+    """Return the value of the `Authorization` header (Negotiate) for a request of the sandbox's
+    user, who may do everything. The host is part of the server's principal, and must be written as
+    in the URL.
+
+    Raises:
+        NotWell: The Kerberos library is not installed, or there is no ticket.
     """
     try:
         import gssapi
@@ -168,11 +172,11 @@ def _directories_to_make(state: SandboxState) -> list[tuple[str, str, str | None
 
 
 def prepare_hdfs(state: SandboxState) -> None:
-    """Create the directories, and, for Hadoop versions that need it, upload the classes of the
-    service AM. A second call changes nothing.
+    """Create the directories on HDFS, and, for Hadoop versions that need it, upload the classes of
+    the service AM. A second call changes nothing.
 
     Raises:
-        SandboxError: The NameNode returns an error.
+        SandboxError: The NameNode or the DataNode does not respond, or returns an error.
     """
     for path, mode, owner in _directories_to_make(state):
         _hdfs_put(state, path, {"op": "MKDIRS", "permission": mode})
