@@ -67,7 +67,9 @@ class _FollowedFile:
     rest: bytes = b""
 
     def lines(self, *, last: bool = False) -> Iterator[str]:
-        """Yield the new complete lines; with `last`, also an incomplete last line."""
+        """Yield the new complete lines; with `last`, also an incomplete last line. A line of more
+        than 64 KiB is yielded in parts.
+        """
         with self.path.open("rb") as file:
             file.seek(self.at)
             data = file.read()
@@ -88,7 +90,18 @@ def _end_of(path: Path) -> str:
 
 @dataclass
 class LocalRun:
-    """One run of a plan; `run_local` describes its fields."""
+    """One run of a plan on this machine.
+
+    Attributes:
+        planned: The plan.
+        root: The directory for working directories and logs.
+        environment: The variables that tasks inherit.
+        on_line: As for `run_local`.
+        on_status: As for `run_local`.
+        lists: As for `run_local`.
+        runner: Makes the tasks, as processes or as containers.
+        tasks: The tasks by name, such as `worker-0`; empty before `run`.
+    """
 
     planned: Plan
     root: Path
@@ -103,7 +116,8 @@ class LocalRun:
     _last: JobReport | None = None
 
     def run(self, timeout_s: float | None = None) -> JobStatus:
-        """Run the job to its end, and end all its processes, even after an error.
+        """Run the job to its end, and end all its processes, even after an error; return the last
+        status, also if the job has failed.
 
         Raises:
             DeadlinePassed: `timeout_s` passed; the tasks were ended.
@@ -201,9 +215,9 @@ class LocalRun:
         return replace(seen, app=None, recorded_verdict=seen.verdict)
 
     def _app_report(self) -> AppReport:
-        """Return the report that the ResourceManager would send. The application's final status
-        follows from the exit status of the deciding task, or, if the job has a witness, from the
-        exit status of the witness, which depends on the report.
+        """Return what the ResourceManager would report about the application. Its final status
+        follows from the exit status of the deciding task and, in a job with `retries`, from the
+        deciding task's report, as the exit status of the witness does on a cluster.
         """
         report = self._job_report()
         state, final = AppState.FINISHED, FinalStatus.SUCCEEDED
@@ -237,8 +251,8 @@ class LocalRun:
         return conclude(evidence)
 
     def _let_others_end(self) -> None:
-        """Wait until the other tasks have ended, for as long as YARN would wait; the deciding
-        task's bootstrap has told them to end.
+        """Wait up to 15 s until the other tasks have ended; the deciding task's bootstrap has told
+        them to end.
         """
         for _ in waiting.LOCAL_TASKS_HAVE_ENDED.attempts():
             self._forward_lines()
@@ -281,19 +295,23 @@ def run_local(
     Args:
         job: The job.
         user: The user whose name is in the host names.
-        environ: The caller's environment; tasks inherit `PATH` and a few more.
+        environ: The caller's environment; tasks that are processes inherit `PATH` and a few more
+            variables, containers none.
         port_range: Ports for the tasks.
         timeout_s: Seconds after which the tasks are ended; None for no limit.
-        keep: Keep working directories and logs.
+        keep: Keep working directories and logs; the result has their directory.
         on_line: Called with each line: task, file, text.
         on_status: Called with each status, about ten times a second.
-        then: Called at the end of the run, before anything is removed.
+        then: Called with the run after its end, before anything is removed; not called after an
+            error.
         lists: Name of each sharded input → its list, as `operations.submit_checks` made it.
         runner: Makes tasks that are Docker containers; None for processes.
 
     Raises:
         JobSpecError: The job cannot be planned.
-        DeadlinePassed: `timeout_s` passed.
+        DeadlinePassed: `timeout_s` passed; the tasks were ended.
+        SubmitTFJobError: A task could not be started, a file of the job is missing, or Docker or an
+            image is not available.
 
     Example:
         >>> run_local(job, "alice", os.environ).status.state  # doctest: +SKIP

@@ -80,7 +80,11 @@ class LocalCache:
         return path
 
     def tree(self, uri: str) -> Path:
-        """Return the directory of an unpacked archive; the first call unpacks it."""
+        """Return the directory of the unpacked archive for a URI; the first call unpacks it.
+
+        Raises:
+            UsageError: The archive cannot be unpacked, or was removed or changed.
+        """
         path = self._directory_of_uri(uri) / "unpacked"
         if not path.exists():
             archive = self.file(uri)
@@ -111,6 +115,8 @@ class LocalTask:
         root: The parent of the task's directories.
         cache: The staged files.
         host: The task's host name.
+        attempt: The number of the current attempt, from 0; -1 before the first start.
+        process: The process of the current attempt; None before the first start.
     """
 
     name: str
@@ -139,11 +145,15 @@ class LocalTask:
         return self.component.configuration.env
 
     def start(self, container: str, environ: Mapping[str, str]) -> None:
-        """Start the next attempt.
+        """Start the next attempt, in new directories; return without waiting for its end.
 
         Args:
             container: The attempt's container id.
             environ: The environment that the attempt inherits.
+
+        Raises:
+            UsageError: The task needs a file that is on the cluster.
+            SubmitTFJobError: Docker refuses to create the container.
         """
         self.attempt += 1
         self.directory.mkdir(parents=True)
@@ -187,6 +197,9 @@ class LocalTask:
     def _deliver_file(self, file: ConfigFile) -> None:
         """Write a TEMPLATE to conf/ (ProviderUtils); link STATIC and ARCHIVE in the working
         directory.
+
+        Raises:
+            UsageError: The file is on the cluster, and not among the staged files of this run.
         """
         if file.type == "TEMPLATE":
             target = self.directory / "conf" / file.dest_file
@@ -212,7 +225,9 @@ class LocalTask:
         return "\n".join([*lines, f"exec /bin/bash -c {command}", ""])
 
     def _with_tokens_replaced(self, value: str) -> str:
-        """Return a text with the tokens replaced that the ApplicationMaster would replace."""
+        """Return a text in which `${COMPONENT_INSTANCE_NAME}` and `${COMPONENT_ID}` are replaced,
+        as the ApplicationMaster would do.
+        """
         index = self.name.rpartition("-")[2]
         return value.replace("${COMPONENT_INSTANCE_NAME}", self.name).replace(
             "${COMPONENT_ID}", index
@@ -225,8 +240,8 @@ class LocalTask:
 
     @property
     def status(self) -> int | None:
-        """Exit status of the current attempt, in the form that YARN shows; None while the attempt
-        runs.
+        """Exit status of the current attempt, as YARN shows it (128 + N after signal N); None while
+        the attempt runs, and before the first start.
         """
         if self.process is None:
             return None
@@ -241,7 +256,9 @@ class LocalTask:
             self._send_signal(signal.SIGTERM)
 
     def end(self, deadline: float) -> None:
-        """Wait until the task ends; kill its processes at `deadline` (monotonic seconds)."""
+        """Wait until the task ends, at most until `deadline` (monotonic seconds); then kill what is
+        left of its processes.
+        """
         if self.process is None:
             return
         left_s = deadline - time.monotonic()
@@ -264,7 +281,7 @@ class LocalTask:
 
 
 class Processes:
-    """Runs tasks as processes."""
+    """Makes tasks that run as processes of this machine, without images."""
 
     network = "host"
 
@@ -302,7 +319,9 @@ _RUNTIME = "YARN_CONTAINER_RUNTIME_"
 
 @dataclass
 class Containers:
-    """Runs tasks as containers on a Docker network that resolves the names of Registry DNS.
+    """Makes tasks that run as containers on a Docker network, which resolves the host names that
+    Registry DNS would have. The network exists while the `with` block of this object runs; at its
+    end all containers are removed, too.
 
     Args:
         docker: The engine.
@@ -327,6 +346,7 @@ class Containers:
         """Pull missing images and create the network.
 
         Raises:
+            UsageError: The Docker Engine is on another machine, or a role has no image.
             SubmitTFJobError: Docker does not respond, or an image is not available.
         """
         address = self.docker.host or self.docker.variables.get("DOCKER_HOST", "")
@@ -386,7 +406,7 @@ class Containers:
 
 @dataclass
 class _ContainerTask(LocalTask):
-    """A task of a job that runs in a container."""
+    """A task that runs as a Docker container; each attempt is a new container."""
 
     containers: Containers = field(kw_only=True)
     gpus: bool = field(kw_only=True)
