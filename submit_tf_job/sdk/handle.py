@@ -46,7 +46,7 @@ class JobHandle:
     Attributes:
         client: The client of the run's cluster.
         ref: The run; while the job is followed it may become the next run (`retries.memory`).
-        submission: The submission of the run; None if another process submitted it.
+        submission: The result of the submission; None for a handle that is not from `submit`.
         planned: The plan of the job's first submission. With it, calls that follow the job submit
             the next run (`retries.memory`), and stop a run that can never start.
         by_name: Whether the job's name was given instead of a run. Then calls that follow the job
