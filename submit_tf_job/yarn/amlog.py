@@ -1,4 +1,5 @@
-"""Parse the log of a YARN service's ApplicationMaster, to find containers that have ended.
+"""Parse the log of a YARN service's ApplicationMaster: how its containers ended, and why it ended
+the service.
 
 Only this log contains the exit statuses and diagnostics of such containers: the services API
 returns neither, and the ResourceManager lists live containers only
@@ -50,12 +51,12 @@ class ContainerEnd:
     Attributes:
         task: The component instance, `worker-3`.
         container_id: The container.
-        status: YARN's exit status of the container; negative if YARN ended it, None if it was
-            never launched.
+        status: YARN's exit status of the container; negative if YARN ended it; None if it was
+            never launched, or if the log does not contain the status.
         diagnostics: The NodeManager's diagnostics, without the lines that it adds for every
             container.
-        memory_mib: Memory granted to the container.
-        host: The container's node, as the ResourceManager names it.
+        memory_mib: Memory granted to the container; None if unknown.
+        host: The container's node, as the ResourceManager names it; None if unknown.
         again: Whether YARN scheduled the task for a restart.
     """
 
@@ -69,7 +70,7 @@ class ContainerEnd:
 
     @property
     def failed(self) -> bool:
-        """Whether the container failed."""
+        """Whether the exit status is not 0; also true if the status is unknown."""
         return self.status != 0
 
 
@@ -132,19 +133,20 @@ def container_of(log: str, task: str) -> tuple[str, str] | None:
 
 
 def first_tasks(log: str) -> list[str]:
-    """Return, for each component, the first of its tasks that has had a container."""
+    """Return the task with index 0 of each component, if the log shows a container of that task."""
     tasks = (match[2] for match in _ASSIGNED.finditer(log))
     return list(dict.fromkeys(task for task in tasks if task.endswith("-0")))
 
 
 def deciding_role(log: str) -> str | None:
-    """Return the component whose end also ended the service; None if the log does not tell."""
+    """Return the component whose end also ended the service; None if the log does not name it."""
     return next((found[1] for found in _DOMINANT.finditer(log)), None)
 
 
 def last_error(log: str) -> str:
-    """Return the last error that the ApplicationMaster logged about itself, with the first line of
-    the exception, or the reason why it gave the service up; "" if there is neither.
+    """Return why the ApplicationMaster gave the service up, or else the last error that it logged
+    about itself, with the first line of the exception; "" if there is neither. At most 500
+    characters.
     """
     if given_up := _GIVEN_UP.search(log):
         return given_up[0][:500]

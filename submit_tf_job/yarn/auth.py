@@ -37,8 +37,8 @@ class Auth:
         login: The user who sends the requests, or None if only the cluster determines it.
         user: The user that jobs run as, or None likewise.
         as_user: The user to impersonate as a proxy user, or None.
-        scheme: The challenge of a server that takes these credentials: `basic`, `bearer`,
-            `negotiate`; or "".
+        scheme: The scheme in the challenge (`WWW-Authenticate`) of a server that accepts these
+            credentials: `basic`, `bearer`, `negotiate`; or "".
         sent: The credentials, for messages; `{host}` is the server's name, `{user}` the login.
         advice: The next step for a user whose credentials are rejected; `{host}` as in `sent`.
         rejections: The Java exceptions in a 403 response that mean that the credentials were
@@ -56,28 +56,30 @@ class Auth:
         self.as_user = as_user
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:  # noqa: ARG002 (the same for nodes)
-        """Configure a new session for this method; the default is to discard every cookie."""
+        """Configure a new session for this method; the default is to discard every cookie. `node`
+        tells whether the session is for nodes or for ResourceManagers.
+        """
         from http.cookiejar import DefaultCookiePolicy
 
         session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
     def params(self, *, node: bool) -> Mapping[str, str]:
-        """Return the query parameters to add to every request: `user.name`, if this method has it;
-        `doAs` for a proxy user. Requests to nodes never get `doAs`, because a node's filter does
-        not support it.
+        """Return the query parameters to add to every request: `user.name` if `names_user` is set,
+        and `doAs` for a proxy user. Requests to nodes (`node`) never get `doAs`, because a node's
+        filter does not support it.
         """
         params = {"user.name": self.login or ""} if self.names_user else {}
         return {**params, "doAs": self.as_user} if self.as_user and not node else params
 
     def explain(self, error: Exception) -> AuthError | None:  # noqa: ARG002 (most methods cannot fail in the session)
-        """Return the error for a failure inside the session; None if authentication was not the
-        reason.
+        """Return the error for the user if `error`, which the session raised, means that
+        authentication failed; else None, which is the default.
         """
         return None
 
     def answered(self, error: Exception) -> bool:  # noqa: ARG002 (most methods cannot fail in the session)
-        """Return whether the server had responded before this failure, so that the request may have
-        taken effect.
+        """Return whether the server had responded before the session raised `error`, so that the
+        request may have taken effect; False by default.
         """
         return False
 
@@ -167,8 +169,9 @@ class GatewayAuth(Auth):
 
 
 class _Header:
-    """Sends a secret in a header. If the server reports the secret as expired, reads the secret
-    again and repeats the request once; that is safe, because the rejected request was not executed.
+    """Sends a secret in a header. If the server responds with 401, reads the secret again, and, if
+    it has changed, repeats the request once; that is safe, because the rejected request was not
+    executed.
     """
 
     def __init__(
@@ -209,8 +212,12 @@ class _Header:
 def sent_again(
     response: requests.Response, request: requests.PreparedRequest, options: Mapping[str, Any]
 ) -> requests.Response:
-    """Send a rejected request once more, with new credentials; `options` are the options of the
-    first attempt.
+    """Send `request`, a copy of a rejected request with new credentials, and return its response.
+
+    Args:
+        response: The response that rejected the first attempt; it is closed.
+        request: The copy.
+        options: The options with which the first attempt was sent.
     """
     _ = response.content
     response.close()
@@ -219,6 +226,10 @@ def sent_again(
 
 def check_protected(url: str, what: str) -> None:
     """Raise an error if a secret would be sent over an unencrypted connection.
+
+    Args:
+        url: The address to which the secret would be sent.
+        what: The secret's name in the message: "bearer token".
 
     Raises:
         SettingsError: The address is neither https nor on this machine.
@@ -267,7 +278,8 @@ class KerberosAuth(Auth):
         self._principal = principal
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:  # noqa: ARG002 (every host gets a ticket of its own)
-        """Configure a new session to authenticate by SPNEGO.
+        """Configure a new session to authenticate by SPNEGO, for nodes as for ResourceManagers:
+        each host gets a ticket of its own.
 
         Raises:
             SettingsError: requests-kerberos is not installed.
@@ -290,7 +302,9 @@ class KerberosAuth(Auth):
         )
 
     def explain(self, error: Exception) -> AuthError | None:
-        """Return the error if a ticket is missing, or if the server did not authenticate itself."""
+        """Return the error if an exchange of tickets failed, or if the server did not authenticate
+        itself; None for any other failure.
+        """
         import requests
 
         from submit_tf_job.host import kerberos
@@ -351,8 +365,8 @@ class _Negotiate:
 
 
 def _closing_refused(hook: Callable[..., requests.Response]) -> Callable[..., requests.Response]:
-    """Return a hook that calls `hook`, and closes the connection if that raises an error: the
-    response reports missing authentication, and no other request may read it.
+    """Return a hook that calls `hook`, and closes the response if `hook` raises an error (the
+    server did not authenticate itself), so that no other request uses its connection.
     """
 
     def closing(response: requests.Response, **options: Any) -> requests.Response:
@@ -420,7 +434,8 @@ class Credentials:
         """The secret; it is read when it is used first.
 
         Raises:
-            SettingsError: The file cannot be used.
+            SettingsError: The file cannot be read, other users can read it, or it (or the output of
+                the command) is not a credential.
             AuthError: The command failed.
         """
         with self._reading:
@@ -429,8 +444,8 @@ class Credentials:
             return self._secret
 
     def renewed(self, lapsed: str) -> str | None:
-        """Read the secret again after a server has rejected `lapsed`; return None if the secret has
-        not changed.
+        """Return the new secret after a server has rejected the secret `lapsed`; None if the secret
+        has not changed. It is read again, unless another thread has done that already.
         """
         with self._reading:
             if self._secret in (None, lapsed):

@@ -42,11 +42,13 @@ class ServiceTorn(ServiceUnreadable):
 
 
 class _Meaning(NamedTuple):
-    """The meaning of an error message of Hadoop.
+    """A known error message of Hadoop, and the exception to raise for it.
 
     Attributes:
         pattern: Matches Hadoop's message; its named groups fill `message` and `hint`.
-        kind: The exception.
+        kind: The class of the exception.
+        message: Its message, as a format string.
+        hint: The next step for the user, as a format string.
     """
 
     pattern: str
@@ -57,7 +59,9 @@ class _Meaning(NamedTuple):
     def error(
         self, match: re.Match[str], details: Mapping[str, object], **values: str
     ) -> SubmitTFJobError:
-        """Return the exception for a message that the pattern matches."""
+        """Return the exception for a message that the pattern matches; `values` fill those names in
+        the format strings that are not groups of the pattern.
+        """
         groups = {**values, **match.groupdict()}
         if "right" in groups:
             groups["right"] = groups["right"].lower()  # HDFS writes READ, WRITE, EXECUTE
@@ -86,7 +90,9 @@ _IMPERSONATION = _Meaning(  # ProxyUsers.authorize
 
 
 def _ticket_refused(words: str, why: str, hint: str) -> _Meaning:
-    """Return the row of the table for one of the Kerberos messages of Java (sun.security.krb5)."""
+    """Return the row of `_CREDENTIALS` for the Kerberos messages of Java (sun.security.krb5) that
+    the pattern `words` matches.
+    """
     message = f"{{url}} refuses the Kerberos ticket: {why}."
     return _Meaning(rf"GSSException.*(?:{words})", AuthError, message, hint)
 
@@ -233,7 +239,7 @@ def unauthenticated(reply: Reply, auth: Auth) -> SubmitTFJobError | None:
     """Return the error for a 401 or 403 that means that the credentials were rejected, or that they
     may not be used for another user; None for any other response.
 
-    `rest` calls this for every response. A response for which it returns None may still be a
+    `rest` calls this for error responses. A response for which it returns None may still be a
     `refusal`.
     """
     if reply.status not in (401, 403):
@@ -273,7 +279,9 @@ def _skew_words(reply: Reply) -> str:
 
 
 def refusal(reply: Reply, doing: str) -> SubmitTFJobError | None:
-    """Return the error for a response whose meaning is known; None for any other response.
+    """Return the error for a response that rejects a request: one with a known message of Hadoop,
+    any other 400 or 403, and a 404 for JSON that the services API cannot parse. Return None for any
+    other response.
 
     Args:
         reply: A response with a status of 400 or more.
@@ -322,7 +330,7 @@ def _known_refusal(words: str, details: Mapping[str, object]) -> SubmitTFJobErro
 
 
 def unexpected(reply: Reply, doing: str) -> BadAnswer:
-    """Return the error for a response that no pattern matches."""
+    """Return the error for an error response for which `refusal` returns None."""
     if not reply.speaks_json:
         return reply.bad(
             f"{reply.url} could not {doing}: {reply.words or _http_status_words(reply)}"

@@ -1,13 +1,14 @@
-"""Submit one key exactly once, even if processes are killed, and responses are lost, late or cut
-off.
+"""Submit a job exactly once per idempotency key, even if processes are killed, and responses are
+lost, late or cut off.
 
-Each run has a name of its own (`yarn.run_names`), and YARN starts only one application for a name:
-it stores the service before it starts an application, and if several POSTs arrive at the same
-moment, HDFS gives the lease to one of them (hadoop-facts.md#two-posts-of-one-name). So a client
-reads what is stored under the name, sends a POST if nothing is stored, and reads again if the
-response is lost. The states of a name only go forward (`submission_steps`), and nothing that is
-sent here undoes or repeats anything, so late requests are harmless. A name whose POST died half-way
-is left as it is, and the next number is taken.
+Each run has a name of its own, which follows from the job, the key and the run's number
+(`yarn.run_names`), and YARN starts only one application for a name: it stores the service before it
+starts an application, and if several POSTs arrive at the same moment, HDFS gives the lease to one
+of them (hadoop-facts.md#two-posts-of-one-name). So a client reads what is stored under the name,
+sends a POST if nothing is stored, and reads again if the response is lost. The states of a name
+only go forward (`submission_steps`), and a late request is harmless: a POST starts nothing if its
+name is stored, and a kill ends only the application whose id it has. A name whose POST died
+half-way is left as it is, and the next number is taken.
 
 Two submissions of one job with different keys have different names, so YARN accepts both. Each
 client prevents that by a second check for other live runs after its POST, and ends its own run if
@@ -98,19 +99,21 @@ class KeyedSubmission:
     Attributes:
         job: The job's name.
         user: The user who submits.
-        key: The submission's key: two submissions with the same key are the same submission.
-        name_of: Number → name of the run with that number.
-        body_of: Number → JSON of the service of that run.
-        has_several_runs: Whether the key is ever run again.
+        key: The idempotency key: two submissions with the same key are the same submission.
+        name_of: Number of a run, from 0 → the run's name.
+        body_of: Number of a run → the JSON of its service.
+        has_several_runs: Whether a run may follow when a run of the key has ended; it has the next
+            number.
         runs_again_after: Application that has ended → whether the key is run again after it.
         resubmissions_of: Run → the names of the runs that follow it without a new submission
             (`retries.memory`).
-        prepare: Called with the number before its POST, unless it was called for it a short time
-            before.
-        record_of: Run → what the run's record tells, for a run without a stored service.
+        prepare: Called with a run's number before its POST, to upload the run's files; not called
+            again for the same number within 30 s.
+        record_of: Run → what the run's record (`operations.run_records`) says about the stored
+            service; None if there is no record. It is used for a run that YARN does not store.
         names_with_records: Returns the names of the job's runs that have a record.
         runs_again_after_forgotten: Run, application id → whether the key is run again after an
-            application that the ResourceManager has forgotten; None for `has_several_runs`.
+            application that the ResourceManager has forgotten; None if `has_several_runs` decides.
     """
 
     job: str
@@ -171,7 +174,7 @@ def submit(
     deadline: Deadline | None = None,
     on_wait: Callable[[str], None] = lambda _line: None,
 ) -> Submitted:
-    """Submit a key once, and return its run.
+    """Submit a job once per idempotency key, and return the key's run.
 
     Args:
         client: The cluster, as the user.
@@ -180,17 +183,20 @@ def submit(
             services API.
         deadline: For the whole operation, default 300 s. It is extended by the duration of
             `prepare`.
-        on_wait: Called with one line when this call waits for more than `SETTLE_S`.
+        on_wait: Called with one line when this call has waited for a name for `SETTLE_S`.
 
     Returns:
         The run. This call never starts a second application for the same key and number.
 
     Raises:
-        NameTaken: when another run of the job is alive.
+        NameTaken: when a run of another submission of the job is alive.
         Refused, AuthError: when the cluster rejected it.
         AnswerLost: when a POST may have been accepted, and the outcome cannot be determined.
-        DeadlinePassed: when the deadline passed and the outcome is unknown.
-        ClusterUnavailable: when nothing was sent.
+        DeadlinePassed: when the deadline passed before the outcome was known, or the
+            ResourceManager failed in more than `SPOILED_MAX` POSTs.
+        ClusterUnavailable: when no POST was accepted.
+        SubmitTFJobError: when the stored service cannot be read, so that it is not known whether
+            the key was submitted before; its class is that of the error that prevented the reading.
     """
     deadline = deadline or client.deadline(SUBMIT_S)
     return _Submitting(client, submission, stored, deadline, on_wait).run()
@@ -324,8 +330,8 @@ class _Submitting:
         """Return an application that was found; None to read everything again.
 
         Raises:
-            NameTaken: A run of another submission started first, so this call has ended its own
-                run.
+            NameTaken: A run of another submission started before this application, so the client
+                that posted this application ends it in its second check.
         """
         app = action.app
         if app is not None and _may_be_withdrawn(app):
@@ -353,9 +359,9 @@ class _Submitting:
 
     def _other_run(self, app: AppReport) -> Submitted | None:
         """Return another live run of the job if it was started by `retries.memory` for the same
-        key. Return None, to read everything again, if the other run has another number of this same
-        submission: its POST arrived late, after the run had been deleted or its number given up, or
-        another client has taken a later number.
+        key. Return None, to read everything again, if that run may end at once (`_can_run`), or if
+        the other run has another number of this same submission: its POST arrived late, after the
+        run had been deleted or its number given up, or another client has taken a later number.
 
         Raises:
             NameTaken: The other run belongs to another submission.
@@ -388,8 +394,9 @@ class _Submitting:
         return None
 
     def _can_run(self, app: AppReport) -> bool:
-        """Return whether an application runs already, or is the one that its stored service names:
-        the ApplicationMaster of any other application ends at once.
+        """Return whether an application runs already, or is the one whose id is in its stored
+        service: the ApplicationMaster of any other application ends at once. Without a stored
+        service the result is True; if the stored service cannot be read, it is False.
         """
         if app.state is AppState.RUNNING:
             return True
@@ -413,8 +420,9 @@ class _Submitting:
     # --- numbers ---
 
     def _first_number(self, live: Iterable[AppReport]) -> int:
-        """Return the number to begin with: the newest number that is known. Lower numbers may have
-        been used, too: their stored services may have been deleted, or the numbers given up.
+        """Return the number to begin with: the highest number of a known run; 0 if there is none.
+        Lower numbers may have been used, too: their stored services may have been deleted, or the
+        numbers given up.
         """
         self._learn_names(live)
         left = set(self._known_names)
@@ -448,7 +456,7 @@ class _Submitting:
 
     def _next_number(self, done: Next) -> int:
         """Return the next number that was not used yet, or whose run is to be returned to the
-        caller.
+        caller. If the tried number cannot be used, that may be a lower number of a known run.
         """
         if done.foreign:
             self._foreign_names.add(self._tried.name)
@@ -550,7 +558,9 @@ class _Submitting:
         return now - since < SETTLE_S and all(other.id != app.id for other in listed)
 
     def _read_stored(self, run: str) -> tuple[StoredRun | None, SubmitTFJobError | None]:
-        """Return the stored service of a run, or the error that prevented reading it."""
+        """Return the stored service of a run, or the error that prevented reading it; both are None
+        if no service is stored.
+        """
         if self._stored is not None:
             return self._stored_or_recorded(run, self._stored.copy_of)
         try:
@@ -567,8 +577,8 @@ class _Submitting:
     def _stored_or_recorded(
         self, run: str, read: Callable[[str], StoredRun | None]
     ) -> tuple[StoredRun | None, SubmitTFJobError | None]:
-        """Return the stored service of a run, or what the run's record tells about it, or the error
-        if neither can be read.
+        """Return the stored service of a run, or else what the run's record says about it, and the
+        error that prevented the reading; both are None if neither exists.
         """
         try:
             return read(run) or self._submission.record_of(run), None
@@ -578,7 +588,8 @@ class _Submitting:
 
     def _is_given_up(self) -> bool:
         """Return whether this call or another one has given the number up. Another call has done so
-        if a service with the next number is stored.
+        if a service with the next number is stored; that is checked only if services are read from
+        the services API.
         """
         if self._tried.number in self._given_up_numbers or self._stored is not None:
             return self._tried.number in self._given_up_numbers
@@ -612,8 +623,11 @@ class _Submitting:
     # --- acting ---
 
     def _kill_apps(self, app_ids: Iterable[str], reason: str = "") -> None:
-        """End applications of this submission. As long as one of these applications may still run,
-        the outcome of the submission is unknown.
+        """End applications of this submission.
+
+        Raises:
+            AnswerLost: One of these applications may still run, so that the outcome of the
+                submission is unknown.
         """
         for app_id in app_ids:
             self._ended_by_this_call.add(app_id)
@@ -681,8 +695,12 @@ class _Submitting:
 
     def _end_unless_first(self, app_id: str) -> Submitted | None:
         """Return the application of our POST, unless another run of the job existed before it. In
-        that case end our application, which no other client has seen running. Return None to read
-        everything again.
+        that case end our application, which no other client has seen running, and return the older
+        run if it belongs to the same submission. If the other runs cannot be listed, return our
+        application without this check. Return None to read everything again.
+
+        Raises:
+            NameTaken: The older run belongs to another submission.
         """
         try:
             apps, mine = self._listed_by_leader(app_id)
@@ -761,7 +779,7 @@ class _Submitting:
             raise self._not_known(error) from error
 
     def _not_known(self, error: SubmitTFJobError) -> AnswerLost:
-        """Return the error for a submission whose POST may have been accepted."""
+        """Return the error for a submission whose application may exist or still run."""
         then = "the response was lost, and then: " if self._first_lost_post else ""
         return AnswerLost(
             f"It is not known whether {self._submission.job} was submitted: {then}{error.message}",

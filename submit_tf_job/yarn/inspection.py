@@ -77,7 +77,7 @@ def queue_apps(
     client: ResourceManager, queue: str, *, deadline: Deadline | None = None
 ) -> tuple[AppReport, ...]:
     """Return the applications of a queue that have not ended, of every user and type, without
-    their requests.
+    their resource requests. Queues are compared by the last element of their paths.
     """
     only = {"queue": queue, "deSelects": "resourceRequests"}
     last = queue.rpartition(".")[2]
@@ -198,7 +198,7 @@ class QueueResources:
 
     @classmethod
     def from_json(cls, value: object) -> QueueResources | None:
-        """Parse a ResourceInfo object; None if it is missing."""
+        """Parse a ResourceInfo object; None if it is missing, or has neither memory nor cores."""
         if not isinstance(value, Mapping):
             return None
         memory, vcores = whole_of(value, "memory"), whole_of(value, "vCores")
@@ -212,7 +212,9 @@ class QueueResources:
 
     @classmethod
     def from_text(cls, text: str) -> QueueResources | None:
-        """Parse an amount in Hadoop's diagnostics: `<memory:512, vCores:1, yarn.io/gpu: 3>`."""
+        """Parse an amount in Hadoop's diagnostics: `<memory:512, vCores:1, yarn.io/gpu: 3>`; None
+        if there is no memory in it.
+        """
         amounts = {name: int(value) for name, value in _AMOUNT.findall(text)}
         if "memory" not in amounts:
             return None
@@ -255,11 +257,13 @@ NO_RESOURCE = QueueResources()
 
 @dataclass(frozen=True)
 class Partition:
-    """A queue's share of the nodes with one node label; "" stands for nodes without a label.
+    """A queue's share of the nodes with one node label, or of the nodes without a label. Unknown
+    values are None.
 
     Attributes:
-        max_percent: Maximum share.
+        max_percent: Maximum share, in percent.
         limit: Maximum amount.
+        used: The amount that the queue's applications use.
     """
 
     max_percent: float | None = None
@@ -291,8 +295,10 @@ class Queue:
     Attributes:
         path: The queue's path from the root, such as `root.ml`.
         state: RUNNING, STOPPED, DRAINING, or None if the scheduler has no queue states.
+        partitions: Node label, or "" for the nodes without a label → the queue's share of them.
         labels: Node labels that the queue may use; `*` means all.
         default_label: Node label for containers that request no label.
+        active: Number of applications that the scheduler counts as active; None if unknown.
         am_percent: Maximum share of the queue for ApplicationMasters, 0 to 1.
         max_parallel: Maximum number of running applications; None for no limit.
         user_limit_factor: Maximum share of one user, as a multiple of the queue's share.
@@ -365,8 +371,8 @@ class Scheduler:
         return "capacity" in self.type.lower()
 
     def find(self, queue: str | None) -> Queue | None:
-        """Return a queue by its path or by the last element of its path; None if the scheduler does
-        not list the queue.
+        """Return a queue by its path, or a leaf queue by the last element of its path; None if the
+        scheduler does not list the queue. The FifoScheduler's only queue is returned for any name.
         """
         if len(self.queues) == 1 and not self.queues[0].path.count("."):
             return self.queues[0]  # the FifoScheduler has only one queue, of any name

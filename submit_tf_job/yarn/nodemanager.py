@@ -38,8 +38,9 @@ class NoSuchLogFile(NoSuchJob):
 
 
 class ContainerGone(NoSuchJob):
-    """The NodeManager has no record of the container's application: either the application has not
-    started there, or it has ended, and YARN collects its logs.
+    """The NodeManager does not serve the container's logs; mostly it has no record of the
+    container's application: either the application has not started there, or it has ended, and YARN
+    collects its logs.
     """
 
 
@@ -88,6 +89,10 @@ class LogStream:
 
     def __init__(self, download: Download, tail_bytes: int | None) -> None:
         """Read the response up to the end of the NodeManager's header.
+
+        Args:
+            download: The response.
+            tail_bytes: Number of bytes from the end that were requested; None for the whole file.
 
         Raises:
             Interrupted: The response ended before the end of the header.
@@ -204,7 +209,7 @@ class NodeManagers:
         *,
         tail_bytes: int | None = None,
     ) -> LogText:
-        """Return the content of a log file, or its end.
+        """Return the content of a log file, or its end; `stream_log` is for files of any length.
 
         Args:
             node_http: The node's web address as the ResourceManager lists it, `host:port`.
@@ -217,6 +222,7 @@ class NodeManagers:
             ContainerGone: when the node has no record of the container (any more).
             NodeUnreachable: when the node did not respond, or is not a node of this cluster.
             AuthError: when the user may not read these logs.
+            BadAnswer: when the response has more than 64 MiB.
 
         Example:
             >>> nodes.read_log("node1:8042", "container_1700000000000_0001_01_000002", "stdout.txt", tail_bytes=4096).data
@@ -315,8 +321,9 @@ class NodeManagers:
         return f"{self._client.node_scheme}://{node_http}"
 
     def _node_addresses(self, wanted: str, deadline: Deadline) -> frozenset[str]:
-        """Return the nodes' addresses. They are requested again if they are old, or if the wanted
-        address is not among them.
+        """Return the addresses of the nodes in service, the only ones to which requests may be
+        sent. They are requested again if they are old, or if the wanted address is not among them;
+        if no ResourceManager responds, a wanted address that was among them stays allowed.
         """
         now = self._client.clock()
         fresh = self._known_at is not None and now - self._known_at < NODES_KEPT_S
@@ -383,7 +390,8 @@ def log_file_path(name: str) -> str:
     """Quote the name of a log file for a URL.
 
     Raises:
-        UsageError: The name is not valid for a log file.
+        UsageError: The name is empty, or would lead to another path: it contains `/`, or is `.` or
+            `..`.
     """
     if not name or "/" in name or name in (".", ".."):
         raise UsageError(f"{name!r} is not a valid log file name.")
@@ -391,8 +399,9 @@ def log_file_path(name: str) -> str:
 
 
 def _missing_log_error(reply: Reply, container_id: str, file: str | None) -> Exception:
-    """Return the error for a missing file or a removed container. For both, Hadoop responds with
-    404 to a request for a file's content, and with 503 to a request for a list.
+    """Return the error for a response without logs: for a missing file, a removed container, or
+    logs that the user may not read. For the first two, Hadoop responds with 404 to a request for a
+    file's content, and with 503 to a request for a list. `file` is None for a list.
     """
     words, details = reply.words, reply.details()
     if reply.status == 307:
@@ -426,7 +435,7 @@ def _no_such_file(reply: Reply, container_id: str, file: str) -> NoSuchLogFile:
 
 def _content_of_frame(body: bytes, tail_bytes: int | None) -> LogText:
     """Extract the content from the NodeManager's response by its length, because a log may contain
-    the separators themselves.
+    the separators themselves. A response without the NodeManager's header is returned as it is.
 
     `LogLength` is the length of the whole file, whatever part was requested; the content ends
     without a separator, directly before "End of LogType:" (seen on 3.4.2).

@@ -1,8 +1,8 @@
 """Dataclasses for YARN's responses, parsed leniently, and the states that the responses contain.
 
 Unknown fields are ignored, an unknown or missing state becomes UNKNOWN, and any other missing value
-None. A single element is accepted instead of a list, and numbers may be strings
-(hadoop-facts.md#irregular-json). `raw` contains the whole response.
+None or empty. A single element is accepted instead of a list, and numbers may be strings
+(hadoop-facts.md#irregular-json). `raw` is the whole JSON object that was parsed.
 """
 
 from __future__ import annotations
@@ -284,14 +284,14 @@ class AppReport:
 
     @property
     def charge(self) -> Charge | None:
-        """What the ResourceManager has counted for the application until now; None if the user may
-        not view the application, for which all times and counts are 0 (AppInfo).
+        """The resources that the application has used until now; None if the user may not view the
+        application: then all times and counts in the response are 0 (AppInfo).
         """
         return Charge.of(self.raw) if self.started_ms else None
 
     @property
     def ended(self) -> bool:
-        """Whether the application has ended."""
+        """Whether the application has ended; False for an unknown state."""
         return self.state in FINAL_STATES
 
     @property
@@ -322,7 +322,8 @@ class AppReport:
 
 @dataclass(frozen=True)
 class Charge:
-    """What the ResourceManager has counted for an application, including its ApplicationMaster.
+    """The resources that an application has used, including its ApplicationMaster, each multiplied
+    by the time for which it was allocated (YARN's `resourceSecondsMap`).
 
     Attributes:
         memory_mib_s: MiB times seconds.
@@ -337,8 +338,8 @@ class Charge:
     @classmethod
     def of(cls, answer: Answer) -> Charge:
         """Parse an `app` object. Only its `resourceSecondsMap` contains the GPUs. The map's `entry`
-        is an object if it has one entry, else a list; other versions write a plain object of
-        numbers.
+        is an object if the map has one entry, else a list; other versions of Hadoop write a plain
+        object of numbers.
         """
         table = object_of(answer, "resourceSecondsMap")
         counted: dict[str, int] = {}

@@ -95,8 +95,8 @@ class ClusterInfo:
 
     def is_recovering(self, within_s: float) -> bool | None:
         """Return whether the ResourceManager may not list all applications yet: it became active
-        less than `within_s` seconds ago, or this description is of a standby. None if its clock
-        cannot tell.
+        less than `within_s` seconds ago, or this description is of a standby. None if it is not
+        known when it became active (`leads_for_s`).
         """
         if self.recovers or self.ha_state == "STANDBY":
             return True

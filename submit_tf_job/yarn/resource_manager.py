@@ -102,8 +102,8 @@ class ResourceManager(HttpClient):
         return ClusterInfo.from_json(reply.object_at("clusterInfo"), reply.sent_s)
 
     def recent_info(self, *, deadline: Deadline | None = None) -> ClusterInfo:
-        """Return the description of a ResourceManager that is at most a minute old; it is good
-        enough to learn the version of Hadoop.
+        """Return a description of the ResourceManager that was read at most a minute ago; it is
+        recent enough to learn the version of Hadoop.
 
         Raises:
             ClusterUnavailable: when no ResourceManager responded.
@@ -247,7 +247,9 @@ class ResourceManager(HttpClient):
         finished_after_ms: int | None = None,
         deadline: Deadline | None = None,
     ) -> tuple[AppReport, ...]:
-        """Return applications of services, newest first, without their resource requests.
+        """Return applications of services, newest first, without their resource requests. With
+        several states or tags, an application needs only one of them; without any, it is not
+        filtered by them.
 
         Every filter is applied again to the response, because older ResourceManagers ignore some of
         them and return everything (hadoop-facts.md#filters-of-the-application-list).
@@ -348,6 +350,7 @@ class ResourceManager(HttpClient):
 
         Raises:
             NoSuchJob: when the application is unknown or has ended.
+            Refused: when the ResourceManager rejects it.
         """
         answer = self._change_app(
             app_id, "priority", {"priority": priority}, f"change the priority of {app_id}"
@@ -435,10 +438,12 @@ class ResourceManager(HttpClient):
         return str(reply.json_object().get("hadoop_version") or "").partition(" ")[0]
 
     def get_service(self, name: str, *, deadline: Deadline | None = None) -> ObservedService:
-        """Return a service as its AM describes it.
+        """Return a service as its AM describes it; while the service does not run, the response has
+        no components and no configuration.
 
         Raises:
             NoSuchJob: when this user has no service of that name.
+            Refused: when the ResourceManager has no services API.
             ServiceUnreadable: when the AM does not respond to the ResourceManager, or the stored
                 service is truncated.
         """
@@ -450,8 +455,8 @@ class ResourceManager(HttpClient):
     def find_service(
         self, name: str, *, deadline: Deadline | None = None
     ) -> ObservedService | None:
-        """Return a service, None if this user has none of that name; else raises as
-        `get_service`.
+        """Return a service, or None if this user has no service of that name; raises the other
+        errors of `get_service`.
         """
         reply = self.request("GET", _service_path(name), deadline=deadline)
         if reply.status == 404 and reply.speaks_json:
@@ -544,7 +549,8 @@ class ResourceManager(HttpClient):
         (hadoop-facts.md#stopping).
 
         Returns:
-            Whether there was a service to stop.
+            Whether the service is being stopped; False if it had stopped before, or the
+            ResourceManager does not know its application any more.
 
         Raises:
             NoSuchJob: when this user has no service of that name.
@@ -592,6 +598,7 @@ class ResourceManager(HttpClient):
         Raises:
             NoSuchJob: when this user has no service of that name.
             Refused: when the component does not exist, or the service is not running.
+            ServiceUnreadable: when changes by other clients overwrote this one for 3 s.
         """
         body = json.dumps({"name": component, "number_of_containers": count})
         path = f"{_service_path(name)}/components/{quote(component, safe='')}"
@@ -603,13 +610,14 @@ class ResourceManager(HttpClient):
         Raises:
             NoSuchJob: when this user has no service of that name.
             Refused: when the service is not running.
+            ServiceUnreadable: when changes by other clients overwrote this one for 3 s.
         """
         body = json.dumps({"name": name, "lifetime": seconds})
         self._service_ok(self._put_change(_service_path(name), body), name, "extend")
 
     def _put_change(self, path: str, body: str) -> Reply:
-        """Send a change that a ResourceManager writes into the stored service. Send it again as
-        long as a change by another client overwrites it.
+        """Send a change that a ResourceManager writes into the stored service. Send it again, for
+        up to 3 s, as long as a change by another client overwrites it.
 
         If two changes are sent at the same moment, one of them fails and has no effect
         (hadoop-facts.md#two-changes-of-a-service-at-the-same-moment).
@@ -643,8 +651,8 @@ class ResourceManager(HttpClient):
         raise refusal(reply, f"{verb} {name}") or unexpected(reply, f"{verb} {name}")
 
     def _require_services(self, reply: Reply, deadline: Deadline | None = None) -> None:
-        """Raise an error if the response shows that the cluster has no services API; 503 alone does
-        not prove it (YARN-9827).
+        """If the response is not JSON, request the version of the services API, which raises an
+        error if the cluster has no services API; 503 alone does not prove that (YARN-9827).
         """
         if not reply.speaks_json:
             self.services_version(deadline=deadline)

@@ -185,7 +185,9 @@ class Reply:
 
 
 def clean(words: str) -> str:
-    """Shorten Hadoop's message to one line, without stack trace and class names."""
+    """Shorten Hadoop's message to one line of at most 600 characters, without stack trace and class
+    names.
+    """
     line = next((line for line in words.strip().splitlines() if line.strip()), "")
     line = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", line).strip()
     line = re.sub(r"^(?:(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): )+", "", line)
@@ -195,8 +197,8 @@ def clean(words: str) -> str:
 
 
 def xml_fields(text: str, names: Iterable[str]) -> dict[str, object]:
-    """Return the text of elements. No XML parser is used, because crafted entities could attack
-    it.
+    """Return the text of the first element with each of these names; missing elements are left out.
+    No XML parser is used, because crafted entities could attack it.
     """
     found = {name: _text_of(text, name) for name in names}
     return {name: _unescape_html(words) for name, words in found.items() if words is not None}
@@ -246,6 +248,7 @@ class TransportError(NamedTuple):
             none, or itself.
         unconfigured: The address of the active ResourceManager that a standby names, if that
             address is not configured.
+        retry_after_s: Seconds to wait before a retry, as a gateway asks for (`Retry-After`).
         refusal: The error to raise if every ResourceManager responds this way.
         speaks: The scheme that the server expects, if the request had another scheme.
     """

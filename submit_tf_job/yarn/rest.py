@@ -229,8 +229,8 @@ class HttpClient:
             AuthError: when authentication failed.
             AnswerLost: when a request that is not repeatable was sent and no response was received.
             ClusterUnavailable: when no active ResourceManager responded before the deadline.
-            BadAnswer: when the response is too large, or redirects to an address that is not
-                configured.
+            BadAnswer: when the response is too large, redirects (with another status than the 307
+                of a standby), or comes from Hadoop's RPC port.
         """
         wanted = _Request(
             method, path, params or {}, body, read_s or self.timeouts.read_s, repeatable
@@ -263,8 +263,19 @@ class HttpClient:
         params: Mapping[str, str] | None = None,
         deadline: Deadline | None = None,
     ) -> Reply | TransportError:
-        """Send one GET to an address in the cluster; the caller has to check that the address is
-        one.
+        """Send a GET to one address in the cluster and return the response, of any status. It is
+        sent once more only if the server expects the other scheme (http or https).
+
+        Args:
+            base: The address; the caller has to check that the ResourceManager lists it.
+            path: Path below it.
+            params: Query, in addition to the parameters of the authentication.
+            deadline: For the whole response.
+
+        Raises:
+            AuthError: when authentication failed.
+            BadAnswer: when the response is too large, redirects (with another status than 307), or
+                comes from Hadoop's RPC port.
         """
         wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
         deadline = deadline or self.deadline()
@@ -280,10 +291,12 @@ class HttpClient:
         params: Mapping[str, str] | None = None,
         deadline: Deadline | None = None,
     ) -> Download | Reply | TransportError:
-        """Send a GET to one address, once; a successful response is returned unread.
+        """Send a GET to one address, as `fetch` does; a response with the status 200 is returned
+        unread.
 
         Args:
-            base: An address in the cluster; the caller has to check that it is one.
+            base: An address in the cluster; the caller has to check that the ResourceManager lists
+                it.
             path: Path below it.
             params: Query, in addition to the parameters of the authentication.
             deadline: For the start of the response; the rest has no deadline, but each read has a

@@ -1,10 +1,11 @@
 """The names of runs: a run is one execution of one submission, and a YARN service of its own.
 
 YARN keeps everything of a service by its name: one stored definition, one registry path, one set of
-DNS names. When things of one run end, they must not affect another run, so each run has a name of
-its own: `digits-4k3f7qa2` is a run of the job `digits`. The suffix is a hash of user, job, key and
-number: submissions with the same key are the same submission, and the number counts how often that
-key has been run. So every client computes the same name for the same submission, without a request.
+DNS names. What ends or is removed with one run must not affect another run, so each run has a name
+of its own: `digits-4k3f7qa2` is a run of the job `digits`. The suffix is a hash of user, job,
+idempotency key and number: submissions with the same key are the same submission, and the number
+counts how often that key has been run. So every client computes the same name for the same
+submission, without a request.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def run_name(job: str, user: str, key: str, number: int, *, name_limit: int = 63
     Args:
         job: The job's name.
         user: The user who submits the job.
-        key: The submission's key: two submissions with the same key are the same submission.
+        key: The idempotency key: two submissions with the same key are the same submission.
         number: How often a run with that key was started before.
         name_limit: The largest number of characters that the name may have.
     """
@@ -71,8 +72,8 @@ def is_run(service: str) -> bool:
 
 
 def job_of(service: str) -> str:
-    """Return the job of a run, as far as the run's name shows it; for a service of another tool,
-    return the service's name.
+    """Return the name of a run's job, or its short form if the run's name has that (`short_head`);
+    for a service of another tool, return the service's name.
     """
     found = _RUN.fullmatch(service)
     return found["head"] if found else service
@@ -87,12 +88,14 @@ def is_run_of(service: str | None, job: str) -> bool:
 
 
 def means_run(name: str, service: str | None) -> bool:
-    """Return whether a user who gives the name of a job or a run means this run."""
+    """Return whether `name`, which a user gave and which is the name of a job or of a run, means
+    the run `service`.
+    """
     return service == name or (not is_run(name) and is_run_of(service, name))
 
 
 class Again(str, Enum):
-    """Whether a key whose run has ended is run again."""
+    """Whether a submission whose idempotency key has a run that has ended starts another run."""
 
     ALWAYS = "always"
     AFTER_FAILURE = "after-failure"  # a run that succeeded is reported
@@ -120,7 +123,8 @@ def registry_user(user: str) -> str:
 
 
 def content_key(job: Job) -> str:
-    """Return 16 hexadecimal digits that are the same for the same job with the same files.
+    """Return a hash of a job and its files, 16 hexadecimal digits. It is the idempotency key of a
+    submission without an id of its own.
 
     Only values that differ from the defaults count, so that a new version of this program, which
     knows more keys, finds what an older version has submitted. Files count by their content, not by

@@ -58,7 +58,7 @@ class Resubmission:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Resubmission:
-        """Read a resubmission from a service's properties."""
+        """Read a resubmission from a service's properties; its number is 0 if they have none."""
         found = _WRITTEN.fullmatch(properties.get(RESUBMISSION, ""))
         if found is None:
             return cls()

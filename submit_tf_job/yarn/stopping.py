@@ -1,6 +1,6 @@
-"""Stop a job and free its name. YARN answers before it has done either, so both are polled.
+"""Stop a run. YARN responds before the application has ended, so its state is polled.
 
-Containers can outlive a stop: `remaining` asks the NodeManagers for them.
+Containers can outlive their application: `remaining` requests them from the NodeManagers.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def stop(
     Args:
         client: The cluster, as the user.
         app: The run's application.
-        user: The user.
+        user: The user. Only the user's own service is stopped through the services API; any other
+            application is killed.
         wait: Whether to wait for the application's end.
-        reason: Kill the application at once, with this text in its diagnostics.
+        reason: If not "", kill the application at once, with this text in its diagnostics.
 
     Returns:
         The application as last read; None if the ResourceManager has no record of it any more.
@@ -94,8 +95,8 @@ def wait_until_ended(
 
 
 def _ask_service(client: ResourceManager, app: AppReport, deadline: Deadline) -> bool:
-    """Request the stop of the service if this application runs it, and return whether the request
-    was sent; if not, only a kill can end the application.
+    """Request the stop of the service if this application runs it, and return whether YARN stops
+    it; if not, only a kill can end the application.
     """
     name = app.name or ""
     with contextlib.suppress(NoSuchJob, Refused, BadAnswer):
@@ -146,8 +147,8 @@ def places_of(client: ResourceManager, app_id: str) -> tuple[str, ...]:
     """Return the web addresses of the nodes that run containers of an application.
 
     For an application that has ended, its nodes are not known any more: return all nodes if the
-    cluster is small. A failed request is ignored and adds no address, because the stop must not be
-    delayed.
+    cluster has at most 50. At most 200 addresses are returned; none if a request fails, because the
+    stop must not be delayed.
     """
     try:
         found: tuple[str, ...] = ()
@@ -188,8 +189,8 @@ def wait_until_gone(
     *,
     on_wait: Callable[[tuple[Remaining, ...]], None] = lambda _found: None,
 ) -> tuple[Remaining, ...]:
-    """Wait until all containers have ended or the time is over; return the containers that still
-    run then.
+    """Wait until all containers have ended, for up to 60 s; return the containers that still run
+    then.
 
     Args:
         client: The client whose clock is used.

@@ -27,10 +27,12 @@ WITHDRAWN = "withdrawn: another run of this job was there before"
 
 @dataclass(frozen=True)
 class StoredRun:
-    """YARN's copy of a run's service on HDFS.
+    """The stored service of a run, as read from HDFS, from the services API, or, if YARN does not
+    store it any more, from the run's record.
 
     Attributes:
-        key: The key of the run's submission; "" for a service of another tool.
+        key: The idempotency key of the run's submission; "" for a service of another tool, or if
+            unknown.
         app_id: The id of the run's application; None before the ResourceManager has stored the id.
         age_s: Seconds since the copy was written, by the file system's clock.
         torn: Whether the copy is cut off, because it is being written, or its writer died.
@@ -49,7 +51,7 @@ class View:
     """Everything that was read about the name of one run.
 
     Attributes:
-        stored: YARN's copy of the run's service; None if there is no copy.
+        stored: YARN's copy of the run's service; None if there is no copy, or it cannot be read.
         stored_error: Why the copy could not be read; None if it was read.
         app_id_not_shown: Whether this Hadoop version shows a service's application id only while it
             runs.
@@ -93,6 +95,7 @@ class Adopt:
     """Return this application to the caller: it runs, or has run, our submission.
 
     Attributes:
+        finished: Whether the application has ended.
         app: The application's report, if it is alive.
         older: The job's other live runs that existed before this one. The client that posted this
             run ends it because of them, unless they belong to the same submission.
@@ -177,7 +180,7 @@ def decide(seen: View, key: str, runs_again: Callable[[AppReport | None], bool])
 
     Args:
         seen: What was read.
-        key: The submission's key.
+        key: The submission's idempotency key.
         runs_again: Returns whether the key is run again after the end of an application; its
             argument is None for an application that the ResourceManager has forgotten.
     """
@@ -276,7 +279,7 @@ def _with_id(seen: View, app_id: str, runs_again: Callable[[AppReport | None], b
 
 def _adopt_live(seen: View, app: AppReport) -> Adopt:
     """Return the adoption of a live application. If this call may have posted it and it runs
-    already, it is not withdrawn any more.
+    already, it is not withdrawn any more, so `older` is empty.
     """
     if seen.lost_s is not None and app.state is AppState.RUNNING:
         return Adopt(app.id, app=app)
@@ -298,7 +301,7 @@ def _after_end(
 
 
 def in_order(app: AppReport) -> tuple[int, str]:
-    """Return the sort key by which applications were submitted. The ids cannot be used: they are
-    assigned before that.
+    """Return a sort key for the order in which applications were submitted: the start time. Ids
+    only decide between equal times, because they are assigned before the submission.
     """
     return app.started_ms or 0, app.id
