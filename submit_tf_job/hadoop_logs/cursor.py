@@ -107,7 +107,7 @@ class Source:
         return tail
 
     def keep(self, start: int, length: int) -> None:
-        """Read and keep a region, if it is small."""
+        """Read and keep a region of at most `SMALL_REGION` bytes; do nothing for a larger one."""
         if length <= SMALL_REGION:
             self._kept = (start, self.read(start, length))
             self.note()
@@ -285,7 +285,11 @@ class Fields:
         self.damaged = damaged
 
     def exactly(self, length: int, *, limit: int = MAX_KEY) -> bytes:
-        """Read `length` bytes, at most `limit`."""
+        """Read exactly `length` bytes.
+
+        Raises:
+            Damaged: `length` is greater than `limit`, or fewer bytes are left.
+        """
         if not 0 <= length <= limit:
             raise self.damaged(f"a length of {length} where at most {limit} can be")
         data = self._read(length)
@@ -314,14 +318,16 @@ class Fields:
         return self.integer(first + 129)
 
     def count(self, limit: int) -> int:
-        """Read a TFile integer from 0 to `limit`."""
+        """Read a TFile integer from 0 to `limit`; raise `Damaged` for any other."""
         number = self.vint()
         if not 0 <= number <= limit:
             raise self.damaged(f"a count of {number} where at most {limit} can be")
         return number
 
     def string(self) -> str:
-        """Read a TFile text (Utils.readString): length and UTF-8; -1 is null."""
+        """Read a TFile text (Utils.readString): length and UTF-8. The length -1 means null, which
+        is returned as "".
+        """
         length = self.vint()
         return "" if length == -1 else self.exactly(length).decode("utf-8", "replace")
 

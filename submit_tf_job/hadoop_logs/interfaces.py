@@ -15,7 +15,7 @@ Extent = tuple[int, int]
 
 
 class Damaged(Exception):
-    """An aggregated log file is not in a format of Hadoop's."""
+    """An aggregated log file is incomplete, or not in a format that can be read."""
 
 
 class RangeSource(Protocol):
@@ -85,10 +85,10 @@ class Snapshot:
     extents: tuple[Extent, ...] = field(repr=False, compare=False)
 
     def stream(self, start: int = 0) -> Iterator[bytes]:
-        """Read the log file from an offset to its end, in pieces of at most about a megabyte.
+        """Read the log file from an offset to its end, in pieces of at most 1 MiB.
 
         Raises:
-            Damaged: The file is not in a format of Hadoop's.
+            Damaged: The node file is incomplete, or not in a format that can be read.
         """
         cursor = self.region.cursor()
         for position, length in self.extents:

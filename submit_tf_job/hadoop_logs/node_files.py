@@ -34,8 +34,10 @@ class LogSettings:
     Attributes:
         root: Directory or URI, `yarn.nodemanager.remote-app-log-dir`; without a scheme it is on the
             default file system.
+        other_roots: Directories of single formats (`yarn.log-aggregation.*.remote-app-log-dir`).
         enabled: Whether logs are aggregated; None if unknown.
-        retain_s: Seconds after which the history server deletes the logs; None for never.
+        retain_s: Seconds after which the history server deletes the logs; None for never, or if
+            unknown.
         every_container: Whether the NodeManagers collect the logs of every container.
     """
 
@@ -103,9 +105,9 @@ def _list_or_empty(store: LogStore, path: str) -> Sequence[DirectoryEntry]:
 
 
 def node_file(name: str) -> tuple[str, int] | None:
-    """Parse the name of a node file. It is the NodeId with `_` instead of `:`; under rolling
-    aggregation it also has the time in milliseconds, else the time is 0
-    (LogAggregationUtils.getNodeString).
+    """Parse the name of a node file; None for the name of another file. It is the NodeId with `_`
+    instead of `:`; under rolling aggregation it also has the time in milliseconds, else the time is
+    0 (LogAggregationUtils.getNodeString).
     """
     found = _NODE_FILE.fullmatch(name)
     if found is None:
@@ -183,7 +185,7 @@ class Survey:
     pending: list[str] = field(default_factory=list)
 
     def add(self, store: LogStore, root: str, user: str, app_id: str, memory: Memory) -> None:
-        """Find an application's node files under one root."""
+        """Add an application's node files, and its unfinished uploads, under one root."""
         for directory, entries in list(_application_directories(store, root, user, app_id)):
             names = {entry.name for entry in entries}
             valid = _valid_sizes(store, directory, entries, memory)

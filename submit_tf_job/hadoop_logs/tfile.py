@@ -48,7 +48,7 @@ def read_index(source: Source) -> list[tuple[Region, int]]:
 
 
 def _meta_index(region: Region) -> dict[str, Region]:
-    """Return the other parts of the index by name; they are compressed like the blocks."""
+    """Parse the meta index: return the meta blocks by name, such as `TFile.index`."""
     fields = region.fields()
     found = {}
     for _ in range(fields.count(100)):
@@ -108,7 +108,7 @@ class _Value:
         return data
 
     def skip(self, length: int) -> tuple[Extent, ...]:
-        """Skip bytes; return their positions."""
+        """Skip up to `length` bytes; return their positions in the block."""
         extents: list[Extent] = []
         while length and self._in_chunk():
             position = self._cursor.position

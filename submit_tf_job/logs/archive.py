@@ -61,8 +61,8 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
 
     Args:
         logs: The collected logs.
-        wanted: The task to read, None for several. If the report shows that no task was restarted,
-            only that task's node file is read.
+        wanted: The task to read, None for several. If the report shows that the job succeeded and
+            no task was restarted, only that task's containers are in the result.
 
     Raises:
         NoLogs: The application has no collected logs.
@@ -115,7 +115,9 @@ def _content_or_empty(report: Snapshot) -> bytes:
 
 
 def _never_restarted(report: JobReport) -> bool:
-    """Return whether each task had only one container, from the report of a job that succeeded."""
+    """Return whether each task of a job that succeeded had only one container; False for a job that
+    did not succeed.
+    """
     return (
         report.state == "succeeded"
         and report.attempt == 0
@@ -126,7 +128,9 @@ def _never_restarted(report: JobReport) -> bool:
 def _with_task_name(
     source: LogSource, container: TaskContainer, known: Mapping[str, TaskContainer]
 ) -> TaskContainer:
-    """Return a container together with the name of its task."""
+    """Return a container with the name of its task, or with the container's id if the task is
+    unknown.
+    """
 
     def read_end(name: str, most: int) -> bytes:
         try:
@@ -143,12 +147,13 @@ def _in_task_order(containers: Iterable[TaskContainer]) -> tuple[TaskContainer, 
 
 
 def served(server: LogServer, address: str, am_containers: Sequence[str]) -> Archive:
-    """Open the logs of a log server. It does not list containers, so each id is requested.
+    """Open the logs of a log server. It does not list containers, so each id is requested, for each
+    attempt until 20 in a row have no logs.
 
     Args:
         server: The log server.
         address: The log server's address.
-        am_containers: The ApplicationMaster's containers: the first number of each attempt.
+        am_containers: Ids of the ApplicationMaster's containers, one of each attempt.
 
     Raises:
         NoSuchJob: The log server has logs of none of these containers.
@@ -186,7 +191,14 @@ def from_report(report: JobReport | None) -> dict[str, TaskContainer]:
 def name_of(
     container_id: str, files: Iterable[str], read_end: ReadEnd, known: Mapping[str, TaskContainer]
 ) -> str:
-    """Return the name of a container's task, or the container's id if the task is unknown."""
+    """Return the name of a container's task, or the container's id if the task is unknown.
+
+    Args:
+        container_id: The container.
+        files: The names of its log files.
+        read_end: Reads the end of one of them.
+        known: Container id → container of the deciding task's report.
+    """
     names = frozenset(files)
     if names & frozenset(AM_FILES):
         return AM_TASK

@@ -48,8 +48,8 @@ class Absence(str, Enum):
 
 
 class NoLogs(NoSuchJob):
-    """The application has no aggregated logs. With `Absence.NOT_YET` they will be uploaded
-    later.
+    """The application, or one of its containers or files, has no aggregated logs. With
+    `Absence.NOT_YET` they will be uploaded later.
     """
 
     def __init__(self, message: str, reason: Absence, *, hint: str = "") -> None:
@@ -75,7 +75,7 @@ class WhatYarnSays:
 
     @property
     def age_s(self) -> int | None:
-        """Seconds since the end."""
+        """Seconds since the end; None if unknown."""
         if not self.finished_ms or self.now_ms is None:
             return None
         return max(0, (self.now_ms - self.finished_ms) // 1000)
@@ -152,8 +152,8 @@ class AggregatedLogs:
     # --- contents ---
 
     def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
-        """List a container's files; if the container's host is known, only node files of that host
-        are read.
+        """List a container's files. Node files of the container's host are read first, and those of
+        other hosts only if the container is not in them.
 
         Raises:
             NoLogs: The container has no logs, or the application has none.

@@ -45,8 +45,9 @@ class LogLine:
         text: The line without its end. Bytes that are not UTF-8 are written as `\\xff`; control
             characters are kept.
         time: The time in the line; None if the line has no time.
-        written: When the line was written, according to the bootstrap's index, accurate to seconds;
-            None if unknown.
+        written: When the line was written at the latest, according to the times that the bootstrap
+            records beside the file (`contract.TIMES_FILE`); accurate to 1 s in the first hour of a
+            task, 10 s in the first day, 60 s later; None if unknown.
     """
 
     task: str
@@ -134,15 +135,17 @@ class Origin(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Consecutive whole lines of one file. Only the first line may have a time.
+    """Consecutive whole lines of one file. Only the first line may have a time, unless times are
+    not parsed.
 
     Attributes:
         origin: The lines' container and file.
         at: The time in the first line, in seconds since the epoch; None if it has no time.
-        order: The latest time in the file so far; minus infinity before the first time.
+        order: The latest known time in the file so far, by which files are merged; minus infinity
+            before the first time.
         data: The lines, each with its end.
-        written: When the first line was written, in seconds since the epoch, accurate to seconds;
-            None if unknown.
+        written: When the first line was written at the latest, in seconds since the epoch (see
+            `LogLine.written`); None if unknown.
     """
 
     origin: Origin

@@ -68,7 +68,7 @@ class _OpenLog:
         return self.info.size or 0
 
     def take(self, pieces: Iterable[bytes]) -> Iterator[Run]:
-        """Split the next bytes into runs."""
+        """Split the next bytes into runs of lines, and advance `place`."""
         for piece in pieces:
             self.place += len(piece)
             yield from self.cutter.feed(piece)
@@ -113,7 +113,9 @@ class LogFollower:
         return any(followed.failures for followed in self._followed.values())
 
     def take(self, container: TaskContainer) -> None:
-        """Start following a container."""
+        """Start following a container, unless it is followed already. Older containers of the same
+        task then count as replaced.
+        """
         if container.id in self._followed:
             return
         for old in self._followed.values():
@@ -143,7 +145,7 @@ class LogFollower:
             self._count_failure(followed, error)
 
     def poll(self) -> Iterator[Run]:
-        """Yield the new lines, sorted by time."""
+        """Yield the new lines, sorted by time; of each file about `_ONE_POLL` bytes at most."""
         news = self._grown_files()
         runs = chain.from_iterable(in_threads(self._new_lines, news))
         yield from wanted_lines(sorted(runs, key=lambda run: run.order), self.selection)
@@ -216,8 +218,8 @@ class LogFollower:
             )
 
     def drain(self) -> Iterator[Run]:
-        """Wait until no container writes any more, and yield the rest of what the NodeManagers
-        have.
+        """Wait for up to 10 s until no container writes any more, and yield the rest of what the
+        NodeManagers have.
         """
         for _ in waiting.LAST_LINES_ARE_WRITTEN.attempts(self.clock, self.sleep):
             if not any(map(self._still_writes, self._followed.values())):
@@ -261,7 +263,8 @@ class JobFollower(LogFollower):
 
         Raises:
             ClusterUnavailable: The cluster did not respond for `unreachable_s`.
-            NoSuchJob: The ResourceManager does not have the job.
+            NoSuchJob: The ResourceManager has not had the job for 30 s.
+            AuthError: The user may not read the logs.
         """
         over = self._update_job()
         yield from self.beginning()
@@ -276,7 +279,9 @@ class JobFollower(LogFollower):
         yield from self._last_bytes()
 
     def _update_job(self) -> bool:
-        """Update the containers; return whether the job is over."""
+        """Update the containers; return whether the job is over. Return False if the cluster cannot
+        tell at the moment.
+        """
         now = self.clock()
         try:
             roster = self.roster()

@@ -1,5 +1,5 @@
-"""Lines of a log file: their times, found in the lines or in the bootstrap's index; runs of lines;
-filters; and where a tail begins.
+"""Lines of a log file: their times, found in the lines or in the times that the bootstrap records
+beside the file (`contract.TIMES_FILE`); runs of lines; filters; and where a tail begins.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Dates:
     """Parser for the times of lines.
 
     Args:
-        now: The current time, in the zone of lines without a zone.
+        now: The current time. Its zone is that of lines without a zone, and its year is used for
+            lines without a year.
     """
 
     def __init__(self, now: datetime) -> None:
@@ -99,7 +100,7 @@ def _parse_zone(text: str) -> tzinfo:
 
 def node_time(text: str | None) -> datetime | None:
     """Parse a time as a NodeManager writes it, in the zone of that node: `Sat Nov 21 10:53:21 +0000
-    2026` (Java's `EEE MMM dd HH:mm:ss Z yyyy`).
+    2026` (Java's `EEE MMM dd HH:mm:ss Z yyyy`); None if the text is missing or has another form.
     """
     try:
         _day, name, day, time, zone, year = (text or "").split()
@@ -135,7 +136,9 @@ class RunCutter:
         yield from self.flush()
 
     def feed(self, data: bytes) -> Iterator[Run]:
-        """Yield the runs of the lines that the next bytes complete."""
+        """Yield the runs of the lines that the next bytes complete. A line of more than
+        `LONGEST_LINE` bytes is divided.
+        """
         end = data.rfind(b"\n") + 1
         lines = self._rest + data[:end] if end else b""
         self._rest = data[end:] if end else self._rest + data
@@ -199,7 +202,7 @@ def after(runs: Iterable[Run], since: float, untimed: Callable[[], None]) -> Ite
     Args:
         runs: Runs of one file.
         since: Seconds since the epoch.
-        untimed: Called where lines of unknown age are yielded.
+        untimed: Called if lines of a file without times are yielded, whose age is unknown.
     """
     undated: deque[Run] = deque()
     for run in runs:
@@ -244,8 +247,8 @@ def _end_of(data: bytes, lines: int) -> int:
 def start_of_tail(
     read: Callable[[int], Iterable[bytes]], size: int, enough: Callable[[bytes], int | None]
 ) -> int:
-    """Return how many bytes at a file's end contain the wanted part; to find that out, read little
-    more than these bytes.
+    """Return how many bytes at a file's end contain the wanted part. To find that out, read the
+    last 8 KiB, and then 8 times as many bytes each time, until they contain it.
 
     Args:
         read: Reads the last N bytes.
@@ -268,7 +271,7 @@ def begins_at(
 ) -> Callable[[bytes], int | None]:
     """Return a function for `start_of_tail`. It returns the offset of the last line with a time
     that is before the last `count` lines; if there is no such line, the offset of the last `count`
-    lines.
+    lines. Lines that the pattern `hidden` matches are not counted.
     """
 
     def enough(data: bytes) -> int | None:
@@ -313,7 +316,7 @@ def as_left(line: str) -> str:
     return _STYLE.sub("", line.rstrip("\r").rpartition("\r")[2])
 
 
-# --- the index of times ---------------------------------------------------------------------------
+# --- the times that the bootstrap records ---------------------------------------------------------
 
 # sorted pairs: an offset in a file, and the time when the bytes there were written
 Stamps = tuple[tuple[int, float], ...]
@@ -322,7 +325,9 @@ _WRITING_S = 1.0  # a program formats a line's time up to 1 s before it writes t
 
 
 def read_stamps(data: bytes) -> dict[str, Stamps]:
-    """Parse the bootstrap's index of times into stamps for each file; ignore invalid lines."""
+    """Parse the times that the bootstrap records (`contract.TIMES_FILE`) into the stamps of each
+    log file, by the file's name; ignore invalid lines.
+    """
     found: dict[str, list[tuple[int, float]]] = {}
     for line in data.splitlines():
         words = line.split(b" ")
@@ -342,8 +347,9 @@ def offset_before(stamps: Stamps, since: float) -> int:
 
 
 def _latest_stamp(stamps: Stamps, time: float) -> float:
-    """Return the latest time at which lines that the index records at `time` may have been written:
-    for a long task the index has few records.
+    """Return the latest time at which lines may have been written whose stamp is `time`: a stamp
+    also stands for the seconds after it, 1 in the first hour of a task, and later up to 60
+    (`contract.TIMES_PACES`).
     """
     age = max(0.0, time - stamps[0][1])
     return time + next(pace for until, pace in contract.TIMES_PACES if age < until)
@@ -355,7 +361,7 @@ def stamped(runs: Iterable[Run], start: int, stamps: Stamps) -> Iterator[Run]:
     Args:
         runs: All runs of a file from `start` on.
         start: Offset in the file where the first run begins.
-        stamps: The file's stamps from the bootstrap's index.
+        stamps: The file's stamps.
     """
     offsets = [offset for offset, _time_of_line in stamps]
     latest = float("-inf")
@@ -372,7 +378,9 @@ def stamped(runs: Iterable[Run], start: int, stamps: Stamps) -> Iterator[Run]:
 
 
 def _cut_run(run: Run, start: int, offsets: list[int]) -> Iterator[Run]:
-    """Cut a run at each of the given offsets, or at the next line begin after it."""
+    """Cut a run, which begins at the offset `start`, at each of the given offsets, or at the
+    beginning of the next line after it.
+    """
     place, rest = 0, run
     first = bisect.bisect_right(offsets, start)
     last = bisect.bisect_left(offsets, start + len(run.data))

@@ -43,7 +43,7 @@ class LogFile:
 
     container: TaskContainer
     info: FileInfo
-    has_times: bool = False  # whether the bootstrap's index is beside it
+    has_times: bool = False  # whether the times that the bootstrap records are beside it
 
     @property
     def origin(self) -> Origin:
@@ -66,7 +66,7 @@ class Reading:
     following: bool = False
 
     def __iter__(self) -> Iterator[LogLine]:
-        """Yield lines."""
+        """Yield single lines, with their times."""
         return log_lines(self.make(True))
 
     def runs(self, *, times: bool = False) -> Iterator[Run]:
@@ -85,7 +85,8 @@ def chosen(
     am: bool = False,
     roles: Mapping[str, int] = NO_ROLES,
 ) -> list[TaskContainer]:
-    """Select containers by task or by role, or select those of the ApplicationMaster.
+    """Select containers by task or by role, or select those of the ApplicationMaster. The result is
+    empty for a task that has no container yet.
 
     Args:
         containers: The containers.
@@ -214,7 +215,7 @@ def dates_of(info: FileInfo, now: float) -> Dates:
 def start_of(
     source: LogSource, file: LogFile, selection: LogSelection, dates: Dates, stamps: Stamps
 ) -> int:
-    """Return the offset from which a file has to be read."""
+    """Return the offset from which a file has to be read so that no selected line is missed."""
     size = file.info.size
     if not size:
         return 0
@@ -240,7 +241,16 @@ def file_runs(
     *,
     times: bool = True,
 ) -> Iterator[Run]:
-    """Yield the selected lines of one file."""
+    """Yield the selected lines of one file.
+
+    Args:
+        source: The source of the file.
+        file: The file.
+        selection: The filters.
+        now: The current time, in seconds since the epoch.
+        say: Called with a sentence for the user, if a filter by time finds no times.
+        times: Whether to find out the times of lines.
+    """
     info, since = file.info, selection.since
     if info.size == 0 or (since and info.modified and info.modified.timestamp() < since):
         return
@@ -253,8 +263,8 @@ def file_runs(
 
 
 def stamps_of(source: LogSource, origin: Origin) -> Stamps:
-    """Return the times at which a file was written, from the bootstrap's index; () if the index
-    cannot be read.
+    """Return the times at which a file was written, which the bootstrap records beside it
+    (`contract.TIMES_FILE`); () if they cannot be read.
     """
     try:
         data = b"".join(source.read(origin.container, contract.TIMES_FILE))
@@ -305,7 +315,9 @@ def surviving(runs: Iterator[Run], file: LogFile, say: Say) -> Iterator[Run]:
 def read(
     source: LogSource, files: Sequence[LogFile], selection: LogSelection, now: float, say: Say
 ) -> Reading:
-    """Read files and merge their lines by time."""
+    """Return a reading of files whose lines are merged by time. `now` is the current time, in
+    seconds since the epoch; `say` is called with a sentence for each file that cannot be read.
+    """
 
     def make(times: bool) -> Iterator[Run]:
         need_times = times or len(files) > 1 or selection.since is not None
@@ -399,7 +411,7 @@ def _unpacked_time(time: float) -> float | None:
 
 
 class _Spool:
-    """The runs of many files in one temporary file without a name."""
+    """The runs of lines (`Run`) of many log files in one temporary file, which has no name."""
 
     def __enter__(self) -> _Spool:
         self._file = tempfile.TemporaryFile()
@@ -409,7 +421,9 @@ class _Spool:
         self._file.close()
 
     def take(self, runs: Iterable[Run]) -> Iterator[Run]:
-        """Copy a file's runs; return them as an iterator that reads small windows."""
+        """Copy a log file's runs of lines; return them as an iterator that reads them again, about
+        64 KiB at a time.
+        """
         start, origin = self._file.tell(), None
         try:
             for run in runs:

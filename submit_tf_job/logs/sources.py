@@ -43,7 +43,7 @@ class ServedLogs:
         self._address = address
 
     def address_of(self, container: TaskContainer) -> str:
-        """Return the server's address for a container."""
+        """Return the container's own address if it has one, or else the server's."""
         return container.address or self._address
 
     def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
@@ -160,7 +160,8 @@ def log_server_of(properties: Mapping[str, str]) -> str | None:
     """Return the REST address of the log server from the properties of yarn-site.xml; None if no
     log server is configured.
 
-    `yarn.log.server.web-service.url` is that address; `yarn.log.server.url` is its web page.
+    `yarn.log.server.web-service.url` is that address. Else it is derived from
+    `yarn.log.server.url`, the address of the log server's web page.
     """
     service = properties.get("yarn.log.server.web-service.url", "").strip().rstrip("/")
     if service.startswith(("http://", "https://")):
@@ -220,7 +221,9 @@ class LogServer:
     def stream_log(
         self, address: str, container_id: str, file: str, *, tail_bytes: int | None = None
     ) -> LogStream:
-        """Open a log file, or its end, for reading; raises the same errors as `list_logs`."""
+        """Open a log file, or its end, for reading; raises the same errors as `list_logs`, also for
+        a missing file.
+        """
         # the only path for contents that the JobHistoryServer has; the other server has it too
         base, path = _split_address(address, f"/containerlogs/{container_id}/{log_file_path(file)}")
         outcome = self._client.download(base, path, params=size_params(tail_bytes))
