@@ -35,7 +35,10 @@ def shown_url(url: str) -> str:
 
 
 def name_of(url: str) -> str:
-    """Return the name of the file at a URL; "" if the URL's path ends in a slash."""
+    """Return a name for the file at a URL, safe as a file's name: of the last component of the
+    path, at most 100 characters, with `_` for all but ASCII letters, digits, `.`, `+` and `-`. ""
+    if the path ends in a slash.
+    """
     name = posixpath.basename(unquote(urlsplit(url).path))
     return re.sub(r"[^\w.+-]", "_", name, flags=re.ASCII)[-100:].lstrip(".")
 
@@ -48,7 +51,7 @@ def download(
     sha256: str = "",
     clock: Callable[[], float] = time.monotonic,
 ) -> Path:
-    """Return the path of a downloaded file: `directory`/SHA-256 of the content/name.
+    """Download a file and return its path: `directory`/SHA-256 of the content/name.
 
     Args:
         url: An https URL; with `sha256` also an http URL.
@@ -88,7 +91,9 @@ def download(
 def _fetch_to_file(
     url: str, out: IO[bytes], most: int, *, secure: bool, end: float, clock: Callable[[], float]
 ) -> str:
-    """Write the content of a URL, and return its hash."""
+    """Write the content of a URL to `out`, and return its SHA-256. With `secure`, redirects must
+    lead to https. `most` and `end` limit the bytes and the time by `clock`.
+    """
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
 

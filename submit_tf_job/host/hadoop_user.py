@@ -23,8 +23,8 @@ class _UserName:
         self._before: str | None = None
 
     def of_caller(self, environ: Mapping[str, str]) -> str:
-        """Return the value that the variable had when this process started; "" if it was not
-        set.
+        """Return the value of the variable in `environ`, without the value that `set_to` has set
+        for the moment; "" if it is not set.
         """
         with self._change:
             if self._calls and environ is os.environ:
@@ -33,8 +33,8 @@ class _UserName:
 
     @contextmanager
     def set_to(self, user: str | None) -> Iterator[None]:
-        """Set the variable to a user inside the block, and restore it afterwards; with None, change
-        nothing.
+        """Set the variable to a user inside the block, and restore it afterwards; with None, keep
+        its value. Wait first until no block with another user is running.
         """
         with self._change:
             self._change.wait_for(lambda: not self._calls or self._user == user)

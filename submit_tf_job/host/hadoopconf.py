@@ -98,7 +98,8 @@ def _of_this_host(found: re.Match[str]) -> str:
 
 def resource_managers(yarn: HadoopConfiguration) -> list[str]:
     """Return the ResourceManagers' web addresses (RMHAUtils.getRMHAWebappAddresses,
-    WebAppUtils.getRMWebAppURLWithoutScheme).
+    WebAppUtils.getRMWebAppURLWithoutScheme). Addresses with a variable that is not set are left
+    out.
 
     A wildcard address such as 0.0.0.0 means every address of the ResourceManager's own host: then
     `yarn.resourcemanager.hostname` is used instead, if it names a host.
@@ -123,8 +124,9 @@ def resource_managers(yarn: HadoopConfiguration) -> list[str]:
 
 
 def why_none(yarn: HadoopConfiguration) -> str:
-    """Return why a configuration has no web address of a ResourceManager: the key whose value
-    contains a variable that is not set, or what it names instead.
+    """Return, as a clause for a message, why a configuration has no web address of a
+    ResourceManager: the property whose value contains a variable that is not set, or what the
+    configuration names instead.
     """
     keys = [name for name in yarn if name.startswith("yarn.resourcemanager.")]
     for name in keys:

@@ -51,7 +51,11 @@ def short_name(principal: str) -> str:
 
 
 def _use_configuration(krb5_conf: Path | None) -> None:
-    """Set which krb5.conf Kerberos reads in this process."""
+    """Set which krb5.conf Kerberos reads in this process; None changes nothing.
+
+    Raises:
+        SettingsError: The file cannot be read, or is a directory, a FIFO or a device.
+    """
     if krb5_conf is not None:
         try:
             refuse_special(krb5_conf, krb5_conf.stat())
@@ -63,7 +67,9 @@ def _use_configuration(krb5_conf: Path | None) -> None:
 
 
 def ticket(krb5_conf: Path | None = None) -> Ticket | None:
-    """Return the ticket in the cache; None if there is no ticket, or no Kerberos library."""
+    """Return the ticket in the cache; None if there is no ticket, or no Kerberos library. A
+    `krb5_conf` that is given is used by this process from now on.
+    """
     _use_configuration(krb5_conf)
     try:
         import krb5
@@ -88,16 +94,17 @@ def ticket(krb5_conf: Path | None = None) -> Ticket | None:
 
 
 def log_in(principal: str | None, keytab: Path | None, krb5_conf: Path | None = None) -> None:
-    """Prepare this process for Kerberos; with a keytab, get a ticket into memory.
+    """Prepare this process for Kerberos; with a keytab, get a ticket into memory. Without one, only
+    `krb5_conf` is used.
 
     Args:
-        principal: The principal to log in as; None for the first principal of the keytab, or for
-            the ticket's principal.
+        principal: The principal to log in as; None for the first principal of the keytab.
         keytab: The keytab; None to use the ticket cache.
         krb5_conf: The configuration of Kerberos; None for this machine's.
 
     Raises:
-        SettingsError: requests-kerberos is not installed, or others may read the keytab.
+        SettingsError: `krb5_conf` cannot be read; or, with a keytab, requests-kerberos is not
+            installed, or others may read the keytab.
         AuthError: The KDC issues no ticket for the keytab.
     """
     _use_configuration(krb5_conf)

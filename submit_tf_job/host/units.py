@@ -1,5 +1,5 @@
 """Amounts with units, in settings, options and job specs: memory in Mi, Gi, Ti; durations in d, h,
-m, s (and ms if they are not whole seconds).
+m, s, and also in ms, except in job specs.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def duration(text: str) -> int:
 
 
 def duration_text(seconds: float | None) -> str:
-    """Format a duration in at most two units: 42s, 3m10s, 5h02m, 4d07h."""
+    """Format a duration in at most two units: 42s, 3m10s, 5h02m, 4d07h; None as "-"."""
     if seconds is None:
         return "-"
     whole = max(0, int(seconds))

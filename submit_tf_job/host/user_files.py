@@ -69,7 +69,7 @@ def refuse_special(path: Path, found: os.stat_result) -> None:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether a path is a file."""
+    """Return whether a path is a regular file; False also for a path that the system refuses."""
     try:
         return path.is_file()
     except OSError:  # such as a word of over 255 letters, which no file can have as its name
@@ -77,7 +77,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether a path is a directory."""
+    """Return whether a path is a directory; False also for a path that the system refuses."""
     try:
         return path.is_dir()
     except OSError:
@@ -97,14 +97,15 @@ SECRET_MAX = 64 * 1024  # a delegation token has some 200 bytes, a JWT a few tho
 
 
 def refuse_if_others_can_read(path: Path, what: str) -> None:
-    """Check that group and others can neither read nor write a file, such as a keytab.
+    """Check that group and others can neither read, write nor execute a file, such as a keytab.
 
     Args:
         path: The file.
         what: The file's name in the message: "the keytab".
 
     Raises:
-        SettingsError: The file does not exist, or its group or others may read or write it.
+        SettingsError: The file cannot be read, or its group or others may read, write or execute
+            it.
 
     Example:
         >>> refuse_if_others_can_read(Path("/home/alice/alice.keytab"), "the keytab")
@@ -144,8 +145,8 @@ def read_secret(path: Path, what: str) -> str:
         what: The file's name in the message: "the file of credentials.file".
 
     Raises:
-        SettingsError: Other users may read or write the file; or it cannot be read, is empty, or
-            does not contain a credential.
+        SettingsError: Other users may read, write or execute the file; or it cannot be read, is
+            empty, or does not contain a credential.
     """
     try:
         with open_input(path) as file:

@@ -70,9 +70,9 @@ def open_storage(
         hadoop_conf: Directory of core-site.xml and hdfs-site.xml; HADOOP_CONF_DIR is not used.
         user: User for simple authentication; None for the login name. With Kerberos, the ticket
             determines the user.
-        as_proxy: Impersonate `user` as a proxy user (doAs); with Kerberos this uses WebHDFS,
-            because hdfs-native does not support proxy users.
-        timeout_s: Limit of each single call, in seconds.
+        as_proxy: With Kerberos, impersonate `user` as a proxy user (doAs) through WebHDFS, because
+            hdfs-native does not support proxy users. Without Kerberos this changes nothing.
+        timeout_s: Limit of each single call to HDFS, in seconds; other storages have their own.
 
     Raises:
         UsageError: The URI is not valid, or incomplete.
@@ -123,7 +123,9 @@ def open_storage(
 def _scheme_and_authority(
     uri: str | None, hadoop_conf: Path | None
 ) -> tuple[str, str, HadoopConfiguration]:
-    """Return scheme and authority of a storage, and the configuration if it was needed for that."""
+    """Return scheme and authority of a storage, and the Hadoop configuration; the configuration is
+    empty for a storage that does not need it.
+    """
     if uri is None and hadoop_conf is None:
         raise UsageError(
             "no storage is named",
@@ -148,7 +150,7 @@ def _scheme_and_authority(
 
 def hadoop_properties(hadoop_conf: Path | None) -> HadoopConfiguration:
     """Return the properties of core-site.xml and hdfs-site.xml in a directory, as Hadoop's clients
-    read them.
+    read them; none if `hadoop_conf` is None.
 
     Raises:
         SettingsError: The directory does not exist, or a file cannot be read.
@@ -166,8 +168,8 @@ def default_fs(hadoop_conf: Path) -> str:
     """Return `fs.defaultFS` of a Hadoop configuration directory, without Java.
 
     Raises:
-        SettingsError: core-site.xml does not set `fs.defaultFS`, or cannot be read, or the value
-            contains a variable that is not set.
+        SettingsError: core-site.xml does not set `fs.defaultFS` (`NoDefaultFileSystem`), or cannot
+            be read, or the value is not an address or contains a variable that is not set.
 
     Example:
         >>> default_fs(Path("/etc/hadoop/conf"))  # doctest: +SKIP
@@ -198,7 +200,8 @@ def _default_of(conf: HadoopConfiguration, directory: Path) -> str:
 
 
 def is_own_hdfs(uri: str, hadoop_conf: Path | None) -> bool:
-    """Return whether a URI refers to an HDFS that the Hadoop configuration names.
+    """Return whether a URI refers to an HDFS that the Hadoop configuration names; a URI without a
+    host always does.
 
     Example:
         >>> is_own_hdfs("hdfs:///data", None)

@@ -324,7 +324,9 @@ class Storage(ABC):
             self._rename_path(source, target, overwrite=False)
 
     def walk(self, item: Stat) -> Iterator[Stat]:
-        """Yield a file or directory, and all that is below it."""
+        """Yield a file or directory, and all that is below it; what is removed meanwhile is left
+        out.
+        """
         yield item
         if item.is_dir:
             with suppress(NoSuchPath):  # removed by another client
@@ -332,7 +334,7 @@ class Storage(ABC):
                     yield from self.walk(child)
 
     def last_change_ms(self, item: Stat) -> int:
-        """Return when a file was changed, or the newest file below a directory, in milliseconds
+        """Return when a file was changed, or a directory or anything below it, in milliseconds
         since 1970.
         """
         return max(below.modified_ms for below in self.walk(item))
@@ -483,7 +485,9 @@ def _first_line(text: str) -> str:
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Convert any exception in the block to an error of this package."""
+    """Convert any exception in the block to an error of this package, whose message begins with
+    `where`, the URI of the operation.
+    """
     try:
         yield
     except SubmitTFJobError:

@@ -56,7 +56,7 @@ def calls_under_way() -> bool:
 
 
 def _wait_for_calls() -> None:
-    """At exit, wait for calls that have timed out, and for calls that are about to begin."""
+    """At exit, refuse new calls, and wait for up to 10 s until no call is running."""
     _LEAVING.set()
     for _ in waiting.HDFS_CALLS_HAVE_ENDED.attempts():
         if not _UNDER_WAY:

@@ -79,7 +79,9 @@ class ObjectStorage(Storage):
         mode: int = 0o600,
         overwrite: bool = True,
     ) -> None:
-        """Upload an object; it becomes visible when it is complete."""
+        """Upload an object; it becomes visible when it is complete. `mode` is ignored. Without
+        `overwrite`, an object that another client uploads at the same moment may be replaced.
+        """
         path = self.path(path)
         if not overwrite and self.exists(path):
             raise PathExists(f"{self.root}{path}: is there already")

@@ -1,7 +1,7 @@
 """Upload a job's files for its containers: each content only once, atomically, and readable only by
 its owner.
 
-A file is stored at `<staging>/files/<job>/<id of its content>/<name>` and never changed: a
+A file is stored at `<staging>/files/<job>/<hash of its content>/<name>` and never changed: a
 NodeManager rejects a file whose time or size differs from what the ApplicationMaster read
 (FSDownload.verifyAndCopy). An empty file `.used` beside it is written again at each submission that
 uses the file. `bootstrap.zip` belongs to no job, and is never removed.
@@ -87,7 +87,8 @@ class Leftover:
 
 
 def stream(content: Content, piece: int = PIECE) -> Iterator[bytes]:
-    """Yield a content in pieces of a given size; files are read during the upload.
+    """Yield a content in pieces of at least `piece` bytes, except the last piece; files are read
+    during the upload.
 
     Raises:
         UsageError: A file was removed or changed since it was hashed.
@@ -174,7 +175,7 @@ def stage(
     user: str | None = None,
     on_progress: Callable[[Sent], None] = lambda _sent: None,
 ) -> list[Upload]:
-    """Upload the files that are missing, several at once, and return these.
+    """Mark a job's files as used, upload those that are missing, several at once, and return these.
 
     Two clients may upload the same content at once: each uses its own temporary name, and the first
     file to be complete is kept.
@@ -244,7 +245,8 @@ def _send_upload(upload: Upload, storage: Storage, progress: _SentBytes) -> None
 
 
 def stage_secret(storage: Storage, path: str, content: bytes, *, user: str, levels: int) -> bool:
-    """Store a secret that only its owner can read: mode 0400, in directories of mode 0700.
+    """Store a secret that only its owner can read: mode 0400, in directories of mode 0700. If the
+    storage does not set this mode, the secret is removed again.
 
     Args:
         storage: The storage to write to.
@@ -295,8 +297,8 @@ def _refuse_strangers(storage: Storage, found: Stat, user: str) -> None:
 
 
 def forget(storage: Storage, path: str) -> None:
-    """Remove the directory of one staged file (`…/<id of its content>`), and then the directory of
-    its job if that is empty.
+    """Remove the directory of one staged file (`…/<hash of its content>`), and then the directory
+    of its job if that is empty.
     """
     storage.remove(path, recursive=True)
     _remove_empty(storage, parent_of(path))
