@@ -1,5 +1,5 @@
-"""Find, before the POST, what YARN or a NodeManager would refuse in a valid job, on the cluster of
-the settings or with its version of Hadoop.
+"""Find, before the POST, why a valid job cannot run on this cluster: what its YARN, its version of
+Hadoop, its NodeManagers or the settings would refuse.
 
 Settings that YARN accepts, but that are probably mistakes, give warnings. A job that no cluster
 accepts is refused earlier, by the job spec's reader (`jobspec/keys.py`, `rules.py`).
@@ -46,7 +46,8 @@ RESERVED_ENV = frozenset(
 
 
 def check_job(job: Job, site: Site, name_limit: int) -> list[Problem]:
-    """Return the problems of names, network and roles that YARN or a NodeManager would refuse.
+    """Return the problems for which YARN or a NodeManager would refuse the job, the caps of the
+    settings that it exceeds, and literals in it that are probably secrets.
 
     Args:
         job: The job.
@@ -179,8 +180,8 @@ _OF_ROLES: dict[str, tuple[str, Callable[[Role], int]]] = {
 
 
 def caps_problems(job: Job, caps: tuple[Cap, ...]) -> Iterator[Problem]:
-    """Yield each cap that a job exceeds; the problem is at the key of the role with the largest
-    amount.
+    """Yield a problem for each cap of the settings that a job exceeds: at the key of the role with
+    the largest amount, or at `lifetime`, also if a job that needs one states none.
     """
     for cap in caps:
         if cap.name == "lifetime":
@@ -320,7 +321,12 @@ _DIGEST = re.compile(r'"id": "[^"]+@sha256:[0-9a-f]{64}"')
 
 
 def check_version(body: str, hadoop_version: str) -> None:
-    """Raise `Refused` if this version of Hadoop cannot run a service.
+    """Raise `Refused` if this version of Hadoop cannot run a service; do nothing for an unknown
+    version.
+
+    Args:
+        body: The JSON of the service.
+        hadoop_version: The version, or "".
 
     Raises:
         Refused: The version of Hadoop lacks restart policies, a runtime variable, or images by
@@ -352,14 +358,16 @@ def check_version(body: str, hadoop_version: str) -> None:
 
 
 def ends_by_one_component(hadoop_version: str) -> bool:
-    """Return whether this version of Hadoop ends an application when a marked component ends
-    (YARN-8489, Hadoop 3.3.0); False for an unknown version.
+    """Return whether this version of Hadoop ends an application when the component with the
+    property `service_properties.DECIDES` ends (YARN-8489, Hadoop 3.3.0); False for an unknown
+    version.
     """
     return version_tuple(hadoop_version) >= _FIRST_WITHOUT_LIMITS
 
 
 def check_old_hadoop(planned: Plan, hadoop_version: str) -> None:
-    """Refuse a job that Hadoop 3.1 and 3.2 would accept, and then could not read again or not end.
+    """Refuse a job that Hadoop 3.1 and 3.2 would accept, and then could not read again or not end;
+    do nothing for later or unknown versions.
 
     These versions do not end an application when its witness ends (docs/internals/endings.md).
 
@@ -397,8 +405,8 @@ def check_old_hadoop(planned: Plan, hadoop_version: str) -> None:
 
 
 def warnings(job: Job, site: Site) -> list[str]:
-    """Return a warning, with a possible solution, for each problem that YARN does not detect at the
-    POST.
+    """Return a warning, with a possible solution, for each setting of a job that YARN accepts and
+    that is probably a mistake.
     """
     return [
         *_without_chief(job),

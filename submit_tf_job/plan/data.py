@@ -20,8 +20,9 @@ from submit_tf_job.plan.site import Site
 
 
 def readers(job: Job) -> tuple[str, ...]:
-    """Return the roles between which the files of an input are divided: the training roles, or, if
-    there are none, the deciding role.
+    """Return the roles between whose tasks the files of a sharded input are divided: under
+    parameter-server `worker`; else those of `chief` and `worker` that train, or, if there are none,
+    the deciding role.
     """
     if job.strategy is Strategy.PARAMETER_SERVER:
         return ("worker",)
@@ -30,21 +31,21 @@ def readers(job: Job) -> tuple[str, ...]:
 
 
 def shares(job: Job) -> int:
-    """Return the number of tasks between which the files are divided."""
+    """Return the number of tasks between which the files of a sharded input are divided."""
     return sum(job.roles[name].instances for name in readers(job))
 
 
 def _roles_with_all_files(job: Job) -> tuple[str, ...]:
-    """Return the roles whose tasks get all files: an evaluator, and the chief of a parameter-server
-    job, which builds the data sets of the workers.
+    """Return the roles whose tasks get all files of a sharded input: an evaluator, and the chief of
+    a parameter-server job, which builds the data sets of the workers.
     """
     found = ["evaluator", "chief"] if job.strategy is Strategy.PARAMETER_SERVER else ["evaluator"]
     return tuple(name for name in found if name in job.roles and name not in readers(job))
 
 
 def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
-    """Return the lists of sharded inputs, and what the bootstrap has to do with inputs and
-    outputs.
+    """Return the lists of sharded inputs, what the bootstrap has to do with inputs and outputs, and
+    their problems; an empty contribution if the job has neither.
     """
     if not job.inputs and not job.outputs:
         return Contribution()

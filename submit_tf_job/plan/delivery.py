@@ -53,7 +53,7 @@ COMMON = 4 * 1024**2
 
 @dataclass(frozen=True)
 class Stage:
-    """The directories for all jobs with one name; YARN runs only one job with a name at a time.
+    """The directories in the staging directory for all jobs with one name.
 
     Attributes:
         files: URI of the directory for contents, which are named by their hash.
@@ -70,7 +70,9 @@ class Stage:
 
     @classmethod
     def of(cls, staging: str | None, job_name: str) -> Stage:
-        """Return the directories below a staging directory."""
+        """Return the directories below a staging directory; without one (None), URIs that nothing
+        uses.
+        """
         return cls(*(f"{staging or ''}/{kind}/{job_name}" for kind in KINDS))
 
 
@@ -133,7 +135,7 @@ class Pack:
         return not any(isinstance(file.content, HostFile) for file in self.files)
 
     def tobytes(self) -> bytes:
-        """Return the tar, if it is in memory."""
+        """Return the tar, all of which must be in memory (`is_held`)."""
         assert self.is_held
         return b"".join(piece for piece in self.pieces if isinstance(piece, bytes))
 
@@ -152,6 +154,7 @@ class Upload:
     """A file that must exist at `uri` before the service is posted.
 
     Attributes:
+        content: The bytes, a file of this host, or a tar.
         secret: Whether the file is the job's keytab, which only its owner can read, is in a
             directory of its own, and is removed with the job.
         shared: Whether other jobs use the file, so that it is not removed with this job.
@@ -164,13 +167,13 @@ class Upload:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return len(self.content) if isinstance(self.content, bytes) else self.content.size
 
     @property
     def directory(self) -> str:
-        """The URI of the directory that contains only this upload. The directory's name is the hash
-        of the content; for a keytab, it is the run's name.
+        """The URI of the directory that contains only this content. The directory's name is the
+        hash of the content; for a keytab, it is the run's name and a hash of its list of keys.
         """
         return self.uri.rpartition("/")[0]
 
@@ -181,8 +184,10 @@ class File:
 
     Attributes:
         name: The file's name in the working directory.
-        uri: The two parts of the file's URI, between which the submission's id is inserted.
-        content: The content to upload to the URI; None if the file exists already.
+        uri: The file's URI: usually one part; two parts for a file of one run, whose name is
+            inserted between them; () for a TEMPLATE.
+        content: The content to upload to the URI; None for a file that exists already, for a list
+            of an input's files, which is written when the job is submitted, and for a TEMPLATE.
         type: STATIC; ARCHIVE for a file that is unpacked; TEMPLATE for a file inside the service.
         text: The content of a TEMPLATE.
         roles: The roles whose tasks get the file; None for all roles.
@@ -202,7 +207,7 @@ class File:
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one part of a job contributes to its plan.
+    """What one part of a job, such as its inputs and outputs, contributes to the job's plan.
 
     Attributes:
         env: Role → variables that YARN sets.
@@ -247,7 +252,7 @@ class Delivery:
 
 
 def remote_files(job: Job) -> Contribution:
-    """Return the files on HDFS that YARN copies to the nodes."""
+    """Return the files of HDFS that the job spec's `files` name, which YARN copies to the nodes."""
     roles: dict[tuple[str, str, bool], list[str]] = {}
     for role in job.roles.values():
         for file in role.remote_files:

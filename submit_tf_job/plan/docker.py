@@ -131,7 +131,8 @@ def is_trusted(image: str, registries: Sequence[str]) -> bool:
 
 
 def _mounts_allowed(job: Job, role: Role, site: Site, mounts: Sequence[Mount]) -> Iterator[Problem]:
-    """Yield a problem for each mount that container-executor would refuse.
+    """Yield a problem for each mount that container-executor would refuse; none if the settings do
+    not state which mounts it allows.
 
     A path in the list of writable mounts may also be mounted read-only. A directory in a list
     allows all paths below it.

@@ -18,7 +18,9 @@ _FILE = "file://"
 
 
 def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
-    """Return the keytab, krb5.conf and their mounts, and what the bootstrap has to do with them.
+    """Return the keytab, krb5.conf and their mounts, what the bootstrap has to do with them, and
+    their problems. For a job without `kerberos`, only tell the bootstrap whether tasks get
+    delegation tokens.
 
     The keytab is always among the files, because the ApplicationMaster needs it; the file's `roles`
     are the roles whose tasks also get it.
@@ -111,7 +113,9 @@ DIRECTORY = "hadoop-conf"
 
 
 def configuration_contribution(job: Job) -> Contribution:
-    """Return the files, mounts and variables for the Hadoop configuration in containers."""
+    """Return how the Hadoop configuration reaches containers (files or a mount), and what the
+    bootstrap has to do with it.
+    """
     conf = job.hadoop
     if conf is None:
         return Contribution(task={"hadoop_conf": None})
@@ -134,8 +138,9 @@ def configuration_contribution(job: Job) -> Contribution:
 
 
 def meeting_contribution(job: Job, site: Site, stage: Stage) -> Contribution:
-    """Return what the bootstrap has to do so that tasks find the deciding task; empty if only DNS
-    is used for that.
+    """Return what the bootstrap has to do so that tasks find the deciding task by a directory of
+    HDFS; empty if only DNS is used for that, or if HDFS has no web address: with
+    `names: rendezvous`, that is a problem for a job of several tasks.
     """
     if site.names is Names.DNS:
         return Contribution()

@@ -50,7 +50,8 @@ _WAITS = re.compile(r"(?:^|[\s;&|(])wait(?:\s|;|$)")
 
 def literal_words(job: Job) -> Iterator[str]:
     """Yield a sentence for each command and variable that contains a word which only a shell would
-    expand.
+    expand, once for each place in the job spec. Words about which the translation of another
+    system's file has a remark are left out.
     """
     told: set[str] = set()
     translated = " ".join(remark.text for remark in job.remarks)
@@ -137,8 +138,8 @@ def _words_of_shell(argv: Sequence[str]) -> Iterator[str]:
 
 
 def _for_a_shell(text: str) -> str:
-    """Return a word in the form that bash would expand: `~/` becomes `$HOME/`, but only at the
-    beginning; the forms of YARN and Kubernetes become `$NAME`.
+    """Return a word in the form that bash would expand: `~/` becomes `$HOME/` at the beginning, or
+    after `=`, `:` or `,`; the forms of YARN and Kubernetes become `$NAME`.
     """
     text = re.sub(_AT_HOME, "$HOME/", text)
     return _OF_YARN.sub(r"$\1", _OF_KUBERNETES.sub(r"$\1", text))

@@ -88,7 +88,7 @@ class Plan:
     """The plan of one run: the service and the uploads.
 
     Attributes:
-        key: The submission's key: two submissions with the same key are the same submission.
+        key: The idempotency key: two submissions with the same key are the same submission.
         content: The hash of the job and its files, which is also the key if no key was given.
         number: How often a run with the key was started before.
         again: Whether the key is run again after its run has ended.
@@ -122,7 +122,7 @@ class Plan:
 
     @property
     def given_key(self) -> str | None:
-        """The key, if the caller gave one; None if the key is the hash of the content."""
+        """The idempotency key, if the caller gave one; None if it is the hash of the content."""
         return None if self.key == self.content else self.key
 
     @property
@@ -151,7 +151,8 @@ class Plan:
         return self._planned_anew(number=number, ends_unstarted=self.ends_unstarted)
 
     def for_hadoop(self, version: str) -> Plan:
-        """Return the plan for a version of Hadoop; "" stands for an unknown version.
+        """Return the plan for a version of Hadoop: without `ends_unstarted` for Hadoop 3.1 and 3.2,
+        and for an unknown version, "".
 
         Hadoop 3.1 and 3.2 continue after the end of the deciding task and of the witness, which
         would then count as missing: their ApplicationMaster would be ended, and the next one would
@@ -205,15 +206,15 @@ def plan(
     Args:
         job: The job.
         site: The cluster, and the user there.
-        key: The submission's key: two submissions with the same key are the same submission. It may
+        key: The idempotency key: two submissions with the same key are the same submission. It may
             be the id that a scheduler has: 1 to 64 letters, digits, `.`, `_` or `-`. By default the
             key is a hash of the job and its files, so that the same command finds its own run.
         number: How often a run with the key was started before.
         again: Whether the key is run again after its run has ended; by default never if a key is
             given, and always if none is given.
         properties: Properties that are added to those of the service.
-        lifetime_s: The lifetime in seconds for a job that states none; the default key does not
-            depend on it.
+        lifetime_s: The lifetime in seconds for a job that states none, 0 for no lifetime; the
+            default key does not depend on it.
         ends_unstarted: Whether YARN ends the application if it gets no container (`for_hadoop`);
             the default key does not depend on it.
 
@@ -448,7 +449,8 @@ def _quick_links(job: Job, role: Role) -> dict[str, str]:
 
     In quick links, the AM replaces only its global tokens (ServiceTimelinePublisher,
     ProviderUtils). The deciding task reports ports that the bootstrap chooses. The names of tasks
-    on a Docker network resolve to addresses of that network, so the label adds the node.
+    on a Docker network resolve to addresses of that network, which other hosts may not reach, so
+    the label ends with `(from its node)`.
     """
     where = "" if job.network == "host" else " (from its node)"
     several = role.instances > 1

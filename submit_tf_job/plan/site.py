@@ -107,5 +107,5 @@ class Site:
 
     @cached_property
     def registry_user(self) -> str:
-        """The user's form in host names."""
+        """The user's name as it is written in host names (`run_names.registry_user`)."""
         return registry_user(self.user)

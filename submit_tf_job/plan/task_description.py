@@ -137,8 +137,8 @@ def _of_some_jobs(job: Job, site: Site) -> dict[str, object]:
 
 
 def _checkpoints_of_outputs(job: Job) -> str | None:
-    """Return the URI of the output with the name `checkpoints`, if the program itself writes to
-    it.
+    """Return the URI of the first output with a name such as `checkpoints` or `ckpt`
+    (`_CHECKPOINTS`) to which the program itself writes; None if there is none.
     """
     named = (output for output in job.outputs if output.name in _CHECKPOINTS and not output.upload)
     return next((output.uri for output in named), None)
