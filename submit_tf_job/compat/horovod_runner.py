@@ -62,7 +62,8 @@ class HorovodRunner:
         )
 
     def run(self, main: Callable[..., R], **kwargs: Any) -> R:
-        """Call `main(**kwargs)` in every task, and return what rank 0 returned.
+        """Call `main(**kwargs)` in every task, wait until the job is over, and return what rank 0
+        returned. With a negative `np` nothing is submitted: processes on this machine call it.
 
         Raises:
             BaseException: The first exception of the function.

@@ -244,7 +244,9 @@ def _no_room(ask: PendingRequest, offers: list[QueueResources], situation: Situa
 
 
 def _queues_that_hold(situation: Situation, kinds: tuple[str, ...]) -> str:
-    """Return the queues whose jobs use most of the resources that are missing."""
+    """Return the end of a sentence: the queues whose jobs use most of the first of the resources
+    that are missing; "" if none uses any.
+    """
     queues = situation.scheduler.queues
     used = [(q.path, q.partition().used or NO_RESOURCE) for q in queues if q.is_leaf]
     most = sorted(

@@ -11,7 +11,13 @@ from submit_tf_job.json_values import clean_text
 
 @dataclass(frozen=True)
 class Consequence:
-    """A task that ended because another one had failed."""
+    """A task that ended because another one had failed.
+
+    Attributes:
+        task: The task.
+        status: Its exit status; None if that is not known.
+        message: How it ended.
+    """
 
     task: str
     status: int | None

@@ -246,8 +246,8 @@ def _after_success(evidence: FailureEvidence, cause: Cause) -> Cause | None:
 
 
 def _seconds_before(evidence: FailureEvidence, who: str) -> str:
-    """Return how many seconds before the failure a task had finished, if the report's events show
-    that.
+    """Return, as ` N s before`, how long before the failure a task had finished; "" if the report's
+    events do not show that.
     """
     report, failed_at = evidence.seen.report, evidence.suspect.at
     done = [event.at for event in report.events if event.text == f"{who} is done"] if report else []

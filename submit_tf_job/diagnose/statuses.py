@@ -125,7 +125,8 @@ SIGNALS = {
 
 
 def meaning_of(status: int | None, reason: str = "") -> str:
-    """Return the meaning of a task's exit status; "" if the program chose it.
+    """Return the meaning of a task's exit status; "" if the program chose it, or its meaning is not
+    known.
 
     Args:
         status: Exit status of the command or of the bootstrap, or (if negative) YARN's status of

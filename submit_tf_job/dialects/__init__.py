@@ -193,7 +193,11 @@ def read(text: str, notes: Diagnostics, name: str | None) -> tuple[Node, Transla
 
 
 def _read_as(name: str, content: Node, notes: Diagnostics) -> tuple[Node, Translation]:
-    """Translate a tree as a given format, without recognising it."""
+    """Translate a tree as a file of the given format, even if it is not recognised as one.
+
+    Raises:
+        Unreadable: There is no such format, or the tree is not a mapping.
+    """
     if name not in FORMATS:
         known = ", ".join(["jobspec", *FORMATS])
         raise Unreadable(
@@ -223,7 +227,7 @@ def translate(
 
 
 def _refuse_template(node: Node, path: str = "") -> None:
-    """Refuse a template whose placeholders are in quotes, so that it can be parsed as YAML."""
+    """Refuse a template that can be parsed as YAML only because its placeholders are in quotes."""
     if isinstance(node, Table):
         for entry in node.entries:
             _refuse_template(entry.value, f"{path}.{entry.key}" if path else entry.key)

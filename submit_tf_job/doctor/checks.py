@@ -88,7 +88,9 @@ def doctor(
 
 
 def _run_bounded(name: str, check: Callable[[Examined], Found], examined: Examined) -> list[Check]:
-    """Call one check; an error or a timeout becomes a finding."""
+    """Call one check; an error becomes a finding, and so does a check that takes longer than
+    `CHECK_S`, which is not waited for any longer.
+    """
     found: list[Check] = []
     about, breaks = Subject(name), _BREAKS.get(name, "what needs it")
 

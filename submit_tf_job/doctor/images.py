@@ -48,7 +48,9 @@ exit 0
 
 
 def docker_of(settings: Settings) -> Docker:
-    """Return the Docker Engine of the settings."""
+    """Return a client for the Docker Engine that the settings name; by default, that of the
+    environment.
+    """
     return Docker(process_environment(), settings.docker.host or "")
 
 

@@ -265,7 +265,7 @@ class Shipper:
         checks that it has not changed.
 
         Raises:
-            CannotShip: The path is not a file.
+            CannotShip: The path is not a regular file.
             OSError: The file cannot be opened; or a gateway's caller named it, and did not send it
                 with the request.
         """
@@ -399,7 +399,9 @@ class Shipper:
                 )
 
     def _virtual_environments(self, top: Path, inner: str) -> frozenset[str]:
-        """Return those of a path and the directories above it that are virtual environments."""
+        """Return which of a path and the directories above it, up to `top`, are virtual
+        environments.
+        """
         parts = inner.split("/")
         names = ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
         return frozenset(name for name in names if self._is_environment(top / name))

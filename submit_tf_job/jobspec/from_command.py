@@ -158,6 +158,9 @@ def _chosen_strategy(asked: RunOptions, program: Program) -> str:
 def _roles_of_options(asked: RunOptions, strategy: str) -> Mapping[str, Any]:
     """Return the roles; with the strategies parameter-server and estimator, a chief is added to the
     workers.
+
+    Raises:
+        UsageError: The strategy is single, and more than one task is asked for.
     """
     task = {"memory": asked.memory}
     counts = {"cpus": asked.cpus, "gpus": asked.gpus}

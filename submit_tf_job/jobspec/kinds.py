@@ -28,7 +28,8 @@ _MARKUP = re.compile(r"\[([^\]]*)\]\([^)]*\)|`")
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """The kind of a value: its JSON Schema, its typed value and its documentation.
+    """The type of a job spec value: its JSON Schema, how it becomes a typed value, and its
+    documentation.
 
     Attributes:
         types: The JSON types that a value may have.

@@ -108,7 +108,7 @@ class RoleDraft:
 
     @property
     def is_training(self) -> bool:
-        """Whether the role is a training role of TensorFlow."""
+        """Whether the role has the name of one of TensorFlow's: chief, worker, ps or evaluator."""
         return self.name in TRAINING_ROLES
 
     @property

@@ -56,7 +56,7 @@ class JobDraft:
 
     @property
     def strategy(self) -> Strategy | None:
-        """The strategy."""
+        """The strategy; None if it is absent or invalid."""
         return self.values.get("strategy")
 
     def fail(self, path: str, message: str) -> None:

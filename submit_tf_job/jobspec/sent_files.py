@@ -63,8 +63,8 @@ class SentFiles:
         return [name for name in self.names if name.startswith(start)]
 
     def exact(self, src: str) -> str | None:
-        """Return the name of the file or directory at a path; None if the caller did not send
-        it.
+        """Return the name of the file or directory at a path; None if the caller did not send it,
+        and for each absolute path and path with `..`.
         """
         if src.startswith("/") or ".." in src.split("/") or len(src) > LONGEST_PATH:
             return None

@@ -70,7 +70,9 @@ _EPOCH = 315532800  # 1980-01-01, the first day of a zip file's time
 
 
 class PipFailed(Exception):
-    """pip failed; the text of the error is the end of a message."""
+    """Packages cannot be resolved, built or put together; the text of the error is the end of a
+    message.
+    """
 
 
 def is_wheel(name: str) -> bool:
@@ -396,7 +398,7 @@ def _with_content(
     projects: list[tuple[Path, str, Path]],
 ) -> tuple[str, list[str]]:
     """Return a line of requirements in which the path of a project is replaced by its wheel; also
-    return a text that stands for the content at other paths in the line. The project is added to
+    return texts that change with the content at other paths in the line. The project is added to
     `projects`.
     """
     expanded = re.sub(r"\$\{[A-Z0-9_]+\}", lambda name: os.path.expandvars(name[0]), line)
@@ -427,7 +429,7 @@ def _with_content(
 
 def _split_at_path(line: str) -> tuple[str, str, str] | None:
     """Split a requirement into the part before the path that it names, the path, and the part after
-    it.
+    it; None if it names no path.
     """
     before = _BEFORE_PATH.match(line)
     at = before.end() if before else 0
