@@ -351,7 +351,8 @@ class ShippedFile:
 
     Attributes:
         name: Path in the task's working directory, relative, with `/`.
-        content: The bytes of the file; for a large file, its description.
+        content: The bytes of the file; for a large file a `HostFile`, which is read again when it
+            is sent.
         executable: Whether the owner may execute it.
         unpack: For an archive, the directory of the task into which it is unpacked; for a wheel,
             `contract.SITE_DIRECTORY`; else "".
@@ -414,7 +415,7 @@ class Packages:
     """Python packages for images that lack them: one archive, which is unpacked once on each node.
 
     Attributes:
-        archive: The .tar.gz or .zip.
+        archive: The archive, in a format that a NodeManager unpacks (.tar.gz, .tgz, .tar, .zip).
         version: The Python version that the packages need, such as 3.11; "" for any.
         wheels: The names of the wheels in it.
     """

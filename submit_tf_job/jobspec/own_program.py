@@ -243,7 +243,12 @@ class _Search:
         self._shell = Shell(self.base)
 
     def add_command(self, words: list[str]) -> None:
-        """Add the program of a simple command."""
+        """Add the program of a simple command, and the files that it needs. In `words` it may get
+        the name that it has in the task.
+
+        Raises:
+            UsageError: The program does not exist, or cannot run.
+        """
         while len(words) > 1 and self._in_text and self._set_variable(words[0]):
             words = words[1:]
         first = words[0]
