@@ -503,7 +503,9 @@ def printable(line: str, stream: IO[str]) -> str:
 
 
 def takes_ascii_alone(stream: IO[str]) -> bool:
-    """Return whether a stream gets no colours, or cannot show the characters of bars and curves."""
+    """Return whether bars and curves must be drawn with ASCII characters: the stream gets no
+    colours (`coloured`), or its encoding is not UTF-8.
+    """
     return (
         not coloured(stream)
         or str(getattr(stream, "encoding", "")).lower().replace("-", "") != "utf8"

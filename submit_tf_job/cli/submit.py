@@ -106,6 +106,13 @@ def submit(
 class SubmitOptions:
     """The options of a command that tell how its job is submitted and followed.
 
+    Attributes:
+        submission_id: The submission's id; None for a hash of the job and its files.
+        detach: Whether to return when YARN has accepted the job.
+        once: Whether to report a run of exactly this job that has ended, instead of another run.
+        logs: Whether to show what the deciding task prints; None for yes on a terminal.
+        timeout: How long to follow the job, as text: 90s, 15m, 2h; None for no limit.
+
     Raises:
         UsageError: Two of the options exclude each other.
     """
@@ -189,7 +196,9 @@ MIN_BYTES = 1_000_000  # smaller uploads take less than a second
 
 @contextmanager
 def _upload_progress(context: Context, what: str) -> Iterator[Callable[[Sent], None]]:
-    """Show the progress of the upload of a job's files while the block runs."""
+    """Yield a function that shows the progress of the upload of a job's files while the block runs:
+    as a bar on a terminal, else by two lines. `what` is the job's name in them.
+    """
     if not (sys.stderr.isatty() and coloured(sys.stderr)) or context.quiet:
         yield _upload_lines(context, what)
         return

@@ -211,9 +211,9 @@ def _ending_error() -> SubmitTFJobError:
 
 
 class _Middleware:
-    """The outermost part of the gateway: gives each request an id, refuses requests that are
-    ambiguous, name a proxy user or come from pages of other sites, turns errors into problem
-    responses, and logs. It is plain ASGI, so that streams are not buffered.
+    """The outermost part of the gateway: gives each request an id, refuses requests whose end is
+    ambiguous, that name a proxy user, or that come from pages of other sites; turns errors into
+    problem responses, and logs. It is plain ASGI, so that streams are not buffered.
     """
 
     def __init__(self, app: ASGIApp, gateway: Gateway) -> None:

@@ -252,7 +252,9 @@ class _ThreadChannel(Generic[T]):
 async def _stream_from_thread(
     channel: _ThreadChannel[T], items: Callable[[], Iterable[T]]
 ) -> AsyncIterator[T]:
-    """Yield the items of an iterator that runs in a thread, until its end or until closed."""
+    """Yield the items of an iterator that runs in a thread, until its end or until the channel is
+    closed; raise the iterator's error.
+    """
 
     def run() -> None:
         try:

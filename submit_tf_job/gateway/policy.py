@@ -170,7 +170,9 @@ def _is_from(image: str, allowed: tuple[str, ...]) -> bool:
 
 
 def _is_below(image: str, part: str) -> bool:
-    """Return whether an image is in a registry (a host, with its port) or in a repository."""
+    """Return whether an image, named in full, is in `part`: a registry (a host, with its port) or a
+    repository.
+    """
     if not image.startswith(part) or {"", ".", ".."} & {*image.split("/")}:
         return False
     rest = image[len(part) :]

@@ -206,8 +206,9 @@ def _executor_group(state: SandboxState) -> str:
 
 
 def write_programs(state: SandboxState, environ: Mapping[str, str]) -> None:
-    """Write the executor with its settings, container-executor.cfg for Hadoop's executor, and the
-    program that discovers GPUs.
+    """Write container-executor.cfg; the sandbox's own executor with its settings, or run the
+    self-test of Hadoop's container-executor if that is used; and with GPUs, simulations of
+    nvidia-smi and of NVIDIA's runtime.
 
     Raises:
         SandboxError: The executor cannot be used.

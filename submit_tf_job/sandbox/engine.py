@@ -56,7 +56,8 @@ _PRIVATE = (
 
 
 class Engine:
-    """One engine; all names and paths are made from its directory and the number of its network.
+    """The Docker Engine of one sandbox; all its names and paths are made from its directory and the
+    number of its network. Nothing is created or started by this class.
 
     Attributes:
         home: The directory of the engine's images, containers and log.

@@ -43,7 +43,9 @@ class ExecutorRefused(Exception):
 
 
 class ExecutorSettings:
-    """The settings in the file beside this program, and the settings of the site."""
+    """The settings in the JSON file beside this program, and those that it uses of
+    container-executor.cfg.
+    """
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.docker: list[str] = values["docker"]
@@ -478,7 +480,9 @@ def container_name(name: str) -> str:
 
 
 def watch(docker: DockerCli, name: str, pid_file: str) -> int:
-    """Wait until a container in the background has ended, and return its exit status."""
+    """Write the PID of a container in the background to the PID file, wait until the container has
+    ended, and return its exit status.
+    """
     pid = docker.field(name, "{{.State.Pid}}")
     if pid and pid != "0":
         # Until the NodeManager reads the PID, it reports no address and no host name, and cannot

@@ -533,7 +533,9 @@ class Client:
         limit: int | None = None,
         names: Iterable[str] = (),
     ) -> ListedJobs:
-        """List jobs, newest first, with one request; a notebook shows them as a table.
+        """List jobs, newest first; a notebook shows them as a table. Takes one request for any
+        number of jobs, one more with `within_s`, and some for names that YARN has only in a short
+        form. The state is YARN's only, which `JobHandle.status` refines.
 
         Args:
             user: The owner; "" for the client's user, None for all users.

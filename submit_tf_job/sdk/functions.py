@@ -212,8 +212,8 @@ def _last_line(text: str) -> str:
 
 
 def _with_notes(error: BaseException, name: str, cause: Cause) -> BaseException:
-    """Return a task's exception with notes added: what `status` shows about the task, and where to
-    find more.
+    """Add a note to a task's exception, and return the exception. The note says why the job failed
+    and which commands show more; before Python 3.11 it is added to the exception's cause.
     """
     hint = f"\nhint: {cause.hint}" if cause.hint else ""
     note = f"{name} failed: {cause.sentence}{hint}\nsubmit_tf_job status {name}, logs {name}"
