@@ -4,10 +4,11 @@ while a job runs (container/job_report.py), and the only code that reads it.
 Programs, other tasks and full disks may cause any content, so nothing here trusts the file: texts
 are cleaned, and a field that is missing, unknown or of a wrong type has the value that an absent
 field has. Such a field does not affect the other fields or the verdict; only an object that lacks a
-fact marked `needed` is left out as a whole. Callers get typed attributes, never the JSON.
+field marked `needed` is left out as a whole. Callers get typed attributes, never the JSON.
 
-A fact of the report is one line here: an attribute with its type, and the function that reads its
-value (`fact`). docs/internals/architecture.md#a-fact-of-the-report tells where the writer has it.
+`fact` declares each field of the report in one line here: an attribute with its type, and the
+function that reads its value. docs/internals/architecture.md#a-fact-of-the-report tells where the
+container writes it.
 """
 
 from __future__ import annotations
@@ -52,31 +53,33 @@ def as_flag(value: Any) -> bool:
 
 
 def as_number(value: Any) -> float | None:
-    """Return a number; None for any other value."""
+    """Return a number whose absolute value is less than 1e300; None for any other value."""
     good = isinstance(value, (int, float)) and type(value) is not bool and abs(value) < _LARGEST
     return value if good else None
 
 
 def as_value(value: Any) -> float | None:
-    """Return a number; a number that is not finite stands in JSON as a text ("NaN"). None for any
-    other value.
+    """Return a number; the texts "NaN", "Infinity" and "-Infinity" are converted, because JSON has
+    no such numbers. None for any other value.
     """
     return float(value) if value in contract.NOT_FINITE else as_number(value)
 
 
 def as_moment(value: Any) -> float | None:
-    """Return seconds (since 1970, or a duration); None if the value is negative or not a number."""
+    """Return seconds (since 1970, or a duration); None if the value is negative, not a number, or
+    after the year 9892.
+    """
     given = as_number(value)
     return given if given is not None and 0 <= given < _LATEST else None
 
 
 def as_whole(value: Any) -> int | None:
-    """Return a whole number; None for any other value."""
+    """Return an integer that fits into 64 bits; None for any other value, such as 3.0."""
     return value if type(value) is int and abs(value) < 2**63 else None
 
 
 def as_count(value: Any) -> int:
-    """Return a whole number, at least 0; 0 for any other value."""
+    """Return an integer; 0 if it is negative, and for any other value."""
     return max(0, as_whole(value) or 0)
 
 
@@ -91,18 +94,20 @@ def as_texts(value: Any) -> tuple[str, ...]:
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object as it is; an empty object for any other value."""
+    """Return a JSON object as it is; an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
 def as_mappings(value: Any) -> tuple[Mapping[str, Any], ...]:
-    """Return the objects of a list as they are."""
+    """Return the JSON objects of a list as they are, without its other entries; () for a value that
+    is not a list.
+    """
     return tuple(entry for entry in as_list(value) if isinstance(entry, dict))
 
 
 def by_name(read: Callable[[Any], Any]) -> Callable[[Any], Mapping[str, Any]]:
-    """Return a function that reads an object in which every member is read by `read`; members for
-    which it returns None are left out.
+    """Return a function that reads a JSON object: it applies `read` to the value of each key, and
+    leaves out the keys for which `read` returns None. The result is empty for any other value.
     """
 
     def values(value: Any) -> Mapping[str, Any]:
@@ -118,8 +123,11 @@ def _value_of(written: Mapping[str, Any], item: Field[Any]) -> Any:
 
 
 def instance_of(kind: type[T]) -> Callable[[Any], T | None]:
-    """Return a function that reads an object into an instance of a class of facts; it returns None
-    if a needed fact is absent.
+    """Return a function that reads a JSON object into an instance of a dataclass. The function
+    returns None if the value is not an object, or if a field marked `needed` cannot be read.
+
+    Args:
+        kind: The dataclass; its fields are declared with `fact`.
     """
 
     def made(value: Any) -> T | None:
@@ -134,8 +142,13 @@ def instance_of(kind: type[T]) -> Callable[[Any], T | None]:
 
 
 def instances_of(kind: type[T], most: int | None = None) -> Callable[[Any], tuple[T, ...]]:
-    """Return a function that reads a list of objects into instances of a class of facts; it takes
-    the first `most` objects.
+    """Return a function that reads a list of JSON objects into instances of a dataclass, as
+    `instance_of` does; entries that cannot be read are left out. The result is () for a value that
+    is not a list.
+
+    Args:
+        kind: The dataclass; its fields are declared with `fact`.
+        most: Only this number of entries is read, from the first; None for all.
     """
 
     def made(value: Any) -> tuple[T, ...]:
@@ -151,14 +164,16 @@ _ALL = "*"  # the key of a fact that is the whole object
 def fact(
     read: Callable[[Any], Any], *, key: str = "", needed: bool = False, json: str | None = ""
 ) -> Any:
-    """Declare a fact of the report.
+    """Declare a field of the report: an attribute of a dataclass that is read from JSON.
 
     Args:
-        read: The function that reads the value of the fact.
-        key: The fact's key in the report, if it differs from the attribute's name.
-        needed: Whether an object without this fact is left out as a whole.
-        json: The fact's name in the output of `-o json`, if it differs from the attribute's name;
-            None if the fact is not printed.
+        read: The function that reads the field's value; `read(None)` is the default of the
+            attribute.
+        key: The field's key in the report, if it differs from the attribute's name; `_ALL` for the
+            whole object.
+        needed: Whether an object without this field is left out as a whole.
+        json: The field's name in the output of `-o json`, if it differs from the attribute's name;
+            None if the field is not printed.
     """
     metadata = {"read": read, "key": key, "needed": needed}
     if json != "":
@@ -174,7 +189,12 @@ class RoleCounts:
     """The number of a role's tasks in each state.
 
     Attributes:
-        wanted: How many tasks there should be; for an elastic role, in this generation.
+        wanted: How many tasks there should be; for an elastic role, since the last start of all
+            tasks.
+        arrived: How many of these have reported to the deciding task.
+        ended: How many were ended by the job, not by their own program.
+        lost: How many are no longer connected to the deciding task, although they have not ended.
+        restarts: How often tasks of the role were restarted, in total.
         most: The largest number of tasks of an elastic role; None for any other role.
         max_restarts: How often each task of the role may start again.
     """
@@ -193,7 +213,7 @@ class RoleCounts:
 
 @dataclass(frozen=True)
 class ElasticSize:
-    """The size of an elastic role."""
+    """The size of an elastic role: its smallest, largest and current number of tasks."""
 
     least: int = fact(as_count, key="min")
     most: int = fact(as_count, key="max")
@@ -208,7 +228,8 @@ class Failure:
         task: The name of the task; "" if no task is known to have failed.
         status: Exit status of the task's command; if only YARN reports the failure, of its
             container.
-        reason: The bootstrap's reason; "" if only YARN reports the failure.
+        reason: The bootstrap's code for the kind of failure (`contract.REASON_…`); "" if only YARN
+            reports the failure.
         message: The bootstrap's message.
         host: The task's node.
         last_lines: The end of the task's stderr.
@@ -229,8 +250,8 @@ class Failure:
 
 
 def _first_failure(value: Any) -> Failure | None:
-    """Return the first failure, even if all its fields are invalid: a report that has a failure is
-    not a success.
+    """Return the first failure; None if the report has none. A failure whose fields are all invalid
+    is returned, too: a report that has a failure is not a success.
     """
     if not value:
         return None
@@ -308,8 +329,9 @@ class Retried:
     generations: tuple[Generation, ...] = ()
 
     def words(self, generation: Generation) -> str:
-        """Return, in words, the number of the retry that follows a generation, or that it does not
-        count as a retry.
+        """Return in words why all tasks start again after a generation: as which retry, such as
+        `retry 1 of 3`; or because the number of tasks of an elastic role has changed, which does
+        not count as a retry.
         """
         if generation.kind == contract.REASON_GROWN:
             return "to take in tasks that have come"
@@ -355,8 +377,8 @@ class ReportedProgress:
     written: Mapping[str, Any] = fact(as_mapping, key=_ALL)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object for `-o json`: everything that was written; known facts have their
-        types.
+        """Return the object for `-o json`: everything that the program has written; fields that
+        this class declares have the values as they were parsed.
         """
         known = {item.name for item in fields(self)}
         return {
@@ -367,7 +389,7 @@ class ReportedProgress:
 
 @dataclass(frozen=True)
 class StillTask:
-    """One of the tasks that stand still: since when, in seconds since 1970, and at which step."""
+    """A task that makes no progress: since when, in seconds since 1970, and at which step."""
 
     task: str = fact(as_text)
     since: float | None = fact(as_moment)
@@ -376,7 +398,15 @@ class StillTask:
 
 @dataclass(frozen=True)
 class ReportedStandstill:
-    """The tasks that stand still, in the form of the report."""
+    """The tasks that make no progress, as the report has them; `JobReport.standstill` makes a
+    `Standstill` of it.
+
+    Attributes:
+        everything: Whether no task makes progress.
+        count: The number of the tasks; `tasks` has the first of them.
+        since: When one of them last printed something or reported a step, in seconds since 1970.
+        others_step: The step that the other tasks have reached, if they report steps.
+    """
 
     everything: bool = fact(as_flag, key="all")
     count: int = fact(as_count)
@@ -477,14 +507,14 @@ class StoredOutput:
 
 @dataclass(frozen=True)
 class ReportedStart:
-    """The moments of the last start, in seconds since 1970.
+    """The moments of the last start of all tasks, in seconds since 1970.
 
     Attributes:
         launched_at: When YARN had started the last task that the start waited for.
         search_s: The longest time in seconds that a task searched for the deciding task.
-        arrived_at: When the last task had connected.
+        arrived_at: When the last task had connected to the deciding task.
         at: When the commands started.
-        by_address: How many tasks the programs know by address instead of name.
+        by_address: How many tasks the programs know by IP address instead of host name.
     """
 
     launched_at: float = fact(as_moment, needed=True)
@@ -496,7 +526,9 @@ class ReportedStart:
 
 @dataclass(frozen=True)
 class ReportedTask:
-    """One task; `gpus` are the models of the GPUs that it sees."""
+    """One task: `attempt` counts its restarts, `status` is the exit status of its command (None
+    while it runs), and `gpus` has the models of the GPUs that it sees.
+    """
 
     task: str = fact(as_name, needed=True)
     state: str = fact(as_text)
@@ -533,10 +565,16 @@ class JobReport:
     """The report of the deciding task's bootstrap about the whole job.
 
     Attributes:
-        deciding: The deciding task. Its container `container_id` wrote the report; `attempt` is the
-            number of the task's start.
+        run, job: The run's name, and the job's.
+        state: `waiting` for tasks, `preparing`, `running`, `finishing`; at the end `succeeded`,
+            `failed` or `stopped`.
+        version: The version of the report's format.
+        deciding: The deciding task. Its container `container_id` wrote the report; `attempt` is how
+            often the task was restarted.
         started_at, updated_at, ended_at: When the deciding task's bootstrap started, when it wrote
             the report, and when it had nothing more to do, in seconds since 1970.
+        wanted, arrived: How many tasks the job has, and how many have reported to the deciding
+            task.
         missing: The first of the tasks for which the start waits; `unnamed` are tasks whose names
             DNS does not know.
         retried: What `retries` has done; None in a job without `retries`.
@@ -590,8 +628,9 @@ class JobReport:
 
     @classmethod
     def parse(cls, content: bytes) -> JobReport | None:
-        """Parse a report; return None if the bytes are not a report (but, for example, a copy that
-        was read while it was written, or a file of another program).
+        """Parse a report. Return None if the bytes are not a report (but, for example, a copy that
+        was read while it was written, or a file of another program), or a report of another
+        version.
         """
         try:
             return cls._of_json(read_foreign_json(content))
@@ -623,7 +662,7 @@ class JobReport:
 
     def record(self, most_bytes: int) -> dict[str, Any]:
         """Return the report as it was written, for a run's record. If it would be larger than
-        `most_bytes`, leave out its tasks.
+        `most_bytes`, its list of tasks is left out; the rest is returned whatever its size.
         """
         written = dict(self._written)
         if len(json.dumps(written)) > most_bytes:
@@ -636,8 +675,9 @@ class JobReport:
         return self.outcome.status if self.outcome else None
 
     def moved(self, by_s: float) -> JobReport:
-        """Return the report with `by_s` seconds added to the times of its bootstrap, its start, its
-        generations and its events.
+        """Return the report with `by_s` seconds added to `started_at`, `ended_at`, and the times of
+        its start, generations and events; all other times, such as `updated_at`, are left as they
+        are.
         """
 
         def later(moment: float | None) -> float | None:
@@ -661,13 +701,13 @@ class JobReport:
 
     @property
     def is_over(self) -> bool:
-        """Whether the report was written at the end of the deciding task."""
+        """Whether the report has the job's outcome: its state is succeeded, failed or stopped."""
         return self.state in ("succeeded", "failed", "stopped")
 
     @property
     def deciding_task_left(self) -> bool:
-        """Whether the deciding task has left, or only waits for YARN, so that the report will not
-        change any more.
+        """Whether the report has the outcome, and the deciding task has left or only waits for
+        YARN. Then the report changes only if YARN starts that task again.
         """
         return self.is_over and bool(self.ended_at)
 
@@ -678,12 +718,16 @@ class JobReport:
 
     @property
     def all_have_saved(self) -> bool:
-        """Whether all tasks that save have ended in a graceful stop."""
+        """Whether all tasks that save have ended in a graceful stop; False without a graceful
+        stop.
+        """
         return self.stopped_gracefully and bool(self.ended_at)
 
     @cached_property
     def standstill(self) -> Standstill | None:
-        """The tasks that train and stand still, if there are any."""
+        """The tasks that train and make no progress; None if there are none, or if the job is not
+        in state `running`.
+        """
         still = self.stands_still
         if self.state != "running" or not still or not still.tasks or self.updated_at is None:
             return None
@@ -699,8 +743,8 @@ class JobReport:
 
     @property
     def has_witness(self) -> bool:
-        """Whether YARN's final status comes from the exit status of the witness, which is another
-        task than the deciding task.
+        """Whether the job has a witness: another task than the deciding task, whose exit status
+        gives YARN's final status.
         """
         return contract.WITNESS_ROLE in self.roles
 
@@ -715,14 +759,16 @@ class JobReport:
 
 
 def with_outcome(content: bytes, read_end: Callable[[str, int], bytes]) -> bytes:
-    """Return the report of a job that is over. If the report was not written to the end, complete
-    it.
+    """Return a report, completed with the outcome on the bootstrap's last line on stderr if the
+    report itself has none, because a full log disk froze it.
 
-    A full log disk freezes the report. The bootstrap's last line on stderr says how the job ended.
+    The report is returned unchanged if it has an outcome or cannot be parsed, if the log cannot be
+    read, or if the last line belongs to another run or an earlier start of the task.
 
     Args:
-        content: The report as it was read.
-        read_end: Returns a number of bytes from the end of a log file of the report's container.
+        content: The bytes of the report of a job that is over.
+        read_end: Returns a number of bytes from the end of a log file of the container that wrote
+            the report.
     """
     report = JobReport.parse(content)
     if report is None or report.is_over:

@@ -39,7 +39,9 @@ def document(kind: str, /, **fields: Any) -> dict[str, Any]:
 
 
 def plain(made: Any) -> dict[str, Any]:
-    """Return a dataclass's instance as a dictionary of JSON values; None stays None."""
+    """Return an instance of a dataclass as a dictionary of JSON values, with the names of
+    `shown_fields`. A field that is None is kept as null.
+    """
     shown = {}
     for name, item in shown_fields(made):
         value = getattr(made, item.name)
@@ -48,9 +50,9 @@ def plain(made: Any) -> dict[str, Any]:
 
 
 def shown_fields(kind: Any) -> Iterator[tuple[str, Field[Any]]]:
-    """Yield the fields of a dataclass that its JSON has, with their names in JSON. A time `x_ms`
-    has the name `x_at`; the metadata `json` states another name, or None for a field that the JSON
-    does not have.
+    """Yield the fields of a dataclass, or of an instance, that its JSON has, with their names in
+    JSON. A time `x_ms` has the name `x_at`; the metadata `json` states another name, or None for a
+    field that the JSON does not have.
     """
     for item in fields(kind):
         name = item.name.removesuffix(MOMENT) + "_at" if item.name.endswith(MOMENT) else item.name
@@ -59,8 +61,8 @@ def shown_fields(kind: Any) -> Iterator[tuple[str, Field[Any]]]:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value in the form of JSON; a value of a type that JSON does not have, such as a
-    path, becomes text.
+    """Return a value in the form of JSON. A number that is not finite becomes a text ("NaN",
+    "Infinity"), and so does a value of a type that JSON does not have, such as a path.
     """
     if is_dataclass(value):
         return plain(value)

@@ -75,14 +75,16 @@ _OF_A_WAIT = ("code", "sentence", "hint", "facts")
 
 @dataclass(frozen=True, kw_only=True)
 class Json:
-    """An object of JSON."""
+    """Base class of the JSON objects that commands print and the gateway sends; a subclass is one
+    kind of object.
+    """
 
     @classmethod
     def of(cls, value: Any, /, **given: Any) -> Self:
-        """Return the JSON object that shows a value.
+        """Return the JSON object that shows a value, such as a dataclass.
 
-        Each field gets the value that is given for it, or else the attribute of `value` with the
-        same name. A field `x_at` gets the attribute `x_ms` as a date and time.
+        Each field without a default gets the keyword argument with its name, or else the attribute
+        of `value` with its name. A field `x_at` gets the attribute `x_ms` as a date and time.
         """
         names = [item.name for item in fields(cls) if item.default is MISSING]
         own = {
@@ -108,7 +110,9 @@ class ProgressJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class TasksJson(Json):
-    """How many tasks have reported to the deciding task."""
+    """How many tasks have reported to the deciding task; the first that are missing, and those
+    whose names DNS does not know.
+    """
 
     wanted: int
     arrived: int
@@ -127,7 +131,7 @@ class YarnStateJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptJson(Json):
-    """One ApplicationMaster."""
+    """One attempt of the ApplicationMaster."""
 
     id: str | None
     state: str | None
@@ -138,7 +142,7 @@ class AttemptJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class PagesJson(Json):
-    """YARN's own pages."""
+    """The addresses of YARN's own web pages about the application."""
 
     application: str | None
     am_logs: str | None
@@ -146,7 +150,7 @@ class PagesJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class JobJson(Json):
-    """A job at one moment."""
+    """The status of a job at one moment, and why it waits or failed."""
 
     kind: str = "Job"
     format: Literal[1] = FORMAT_VERSION
@@ -182,7 +186,7 @@ class JobJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class JobDescriptionJson(description.Details, JobJson):
-    """A job with its tasks."""
+    """The status of a job, with its tasks, limits and timeline."""
 
     kind: str = "JobDescription"
     attempts: tuple[AttemptJson, ...]
@@ -191,7 +195,7 @@ class JobDescriptionJson(description.Details, JobJson):
 
 @dataclass(frozen=True, kw_only=True)
 class ListedJobJson(Json):
-    """One row of a list."""
+    """One job of a list: what the ResourceManager knows of it."""
 
     kind: str = "ListedJob"
     format: Literal[1] = FORMAT_VERSION
@@ -233,7 +237,7 @@ class JobListJson(WholeListJson):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecordJson(Json):
-    """One run by its record, with what is read out of it."""
+    """The record of one run, with its state, duration, metrics and outputs."""
 
     kind: str = "RunRecord"
     format: Literal[1] = FORMAT_VERSION
@@ -251,7 +255,7 @@ class RunRecordJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class RunHistoryJson(Json):
-    """Runs by their records."""
+    """The records of several runs."""
 
     kind: str = "RunHistory"
     format: Literal[1] = FORMAT_VERSION
@@ -260,7 +264,9 @@ class RunHistoryJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class DifferenceJson(Json):
-    """One thing that is not the same in all runs."""
+    """A key, argument, variable, file, package or image that is not the same in all compared
+    runs.
+    """
 
     kind: Literal["key", "argument", "variable", "file", "package", "image"]
     name: str
@@ -270,7 +276,7 @@ class DifferenceJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedRunJson(Json):
-    """One run beside others."""
+    """One of the compared runs: its values of all that differs, and its results."""
 
     name: str
     run: Run
@@ -287,7 +293,7 @@ class ComparedRunJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonJson(Json):
-    """Runs side by side."""
+    """The comparison of several runs."""
 
     kind: str = "Comparison"
     format: Literal[1] = FORMAT_VERSION
@@ -380,14 +386,16 @@ class UsageJson(Json):
 def job_object(
     status: JobStatus, pending: Sequence[Cause] = (), cause: Cause | None = None
 ) -> dict[str, Any]:
-    """Return the object that `-o json` prints for a job, with its causes if these are known."""
+    """Return the object that `-o json` prints for a job. `pending` are the causes for which it
+    waits, and `cause` is why it failed; both may be left out.
+    """
     return plain(JobJson(**_job_fields(status, pending, cause)))
 
 
 def description_object(
     status: JobStatus, pending: Sequence[Cause] = (), cause: Cause | None = None
 ) -> dict[str, Any]:
-    """Return the object that `describe -o json` prints: a Job with more fields."""
+    """Return the object that `describe -o json` prints: that of `job_object` with more fields."""
     app = status.app
     application, am_logs = (app.tracking_url, app.am_container_logs) if app else (None, None)
     return plain(
@@ -493,13 +501,13 @@ def listing_object(jobs: Sequence[ListedJob]) -> dict[str, Any]:
 
 
 def page_object(jobs: Sequence[ListedJob], next_cursor: str | None, caller: str) -> dict[str, Any]:
-    """Return the object of one page, which the gateway sends."""
+    """Return one page of a list of jobs, as the gateway sends it."""
     rows = tuple(map(ListedJobJson.of, jobs))
     return plain(JobListJson(jobs=rows, next_cursor=next_cursor, caller=caller))
 
 
 def listed_job_object(job: ListedJob) -> dict[str, Any]:
-    """Return the object of one row."""
+    """Return one job of a list, as `watch` prints it when the job has changed."""
     return plain(ListedJobJson.of(job))
 
 
@@ -567,8 +575,8 @@ _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def schemas() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield name and JSON Schema of each object; objects whose schema is written inside of another
-    schema are left out.
+    """Yield the name and the JSON Schema of each object. `Generation`, whose schema is part of that
+    of `Retries`, and the list without pages (`list -o json`) are left out.
     """
     for kind in (*_OBSERVED, *_all_subclasses(Json)):
         if kind is not WholeListJson:

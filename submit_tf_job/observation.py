@@ -1,10 +1,10 @@
 """The status of a job at one moment, and the verdict that follows from it.
 
-Success needs two confirmations: the ResourceManager's final status, and the outcome that the
-deciding task's bootstrap writes to `job-report.json`. YARN reports SUCCEEDED for commands that
-never ran (an image whose ENTRYPOINT ignores its arguments, an environment too large to start a
-shell, `docker.inspect.max.retries=0`), and a program that succeeds may belong to an application
-that YARN failed.
+Success needs two sources: the ResourceManager's final status, and the outcome that the deciding
+task's bootstrap writes to `job-report.json`; docs/verdict.md lists the exceptions. YARN reports
+SUCCEEDED for commands that never ran (an image whose ENTRYPOINT ignores its arguments, an
+environment too large to start a shell, `docker.inspect.max.retries=0`), and a program that succeeds
+may belong to an application that YARN failed.
 
 These names tell apart the states in which a job has nearly, or only partly, ended:
 
@@ -101,7 +101,7 @@ class JobStatus:
         application_id: The application of the run.
         app: The ResourceManager's record, or None if it has none (any more).
         service: The services API's response, or None if it could not be read.
-        report: The deciding task's report as last read.
+        report: The deciding task's report as last read; None if none was read.
         evidence: Whether the report could be read.
         trouble: Why something could not be read this time, as a sentence for the user.
         of_other_user: Whether the job belongs to another user; then its tasks cannot be read while
@@ -109,7 +109,9 @@ class JobStatus:
         attempts: The attempts of the ApplicationMaster, if they were requested.
         report_outlived_container: Whether the report was written by a container that has ended
             without an outcome.
-        recorded_verdict: A verdict that replaces the verdict which follows from the other values.
+        recorded_verdict: A verdict that replaces the one that follows from the other values: of a
+            run that only its record knows, or that was just ended because it could never start;
+            else None.
         run: The run's name, which is also the name of its YARN service.
         others: Names of the job's other live runs.
         lifetime_asked_s: The `lifetime` in seconds with which the job was submitted, 0 for none;
@@ -157,22 +159,27 @@ class JobStatus:
 
     @property
     def deciding_task(self) -> str | None:
-        """The task whose end also ends the job; None if the service does not tell."""
+        """The task whose end also ends the job; None if the service could not be read, or does not
+        name it.
+        """
         if self.service is None:
             return None
         return self.service.properties.get(service_properties.DECIDING)
 
     @cached_property
     def report_by_yarns_clock(self) -> JobReport | None:
-        """The report, with its times converted to the ResourceManager's clock."""
+        """The report with its start, end, generations and events by the ResourceManager's clock
+        (`JobReport.moved`); unchanged unless the clocks evidently differ by more than a minute.
+        None if there is no report.
+        """
         report, app = self.report, self.app
         behind_s = report_behind_s(report, app) if report and app else 0.0
         return report.moved(behind_s) if report and behind_s else report
 
     @property
     def held(self) -> HeldContainer | None:
-        """The container that is kept after the job has failed; for YARN the job is still
-        running.
+        """The container that is kept after the job has failed (`hold_on_failure`); for YARN the job
+        is still running. None if no container is kept, or the application has ended.
         """
         live = self.app is not None and not self.app.ended
         return self.report.held if live and self.report else None
@@ -198,12 +205,12 @@ class JobStatus:
 
     @property
     def start_overdue(self) -> str | None:
-        """Return a sentence if the deciding task has had no container for longer than
-        `start_timeout`. A deciding task that runs enforces this deadline itself. The sentence does
-        not change while the job waits.
+        """A sentence, if the deciding task has had no container for longer than `start_timeout`. A
+        deciding task that runs enforces this deadline itself. The sentence does not change while
+        the job waits.
 
-        None if there is a container, or if it is uncertain: the ApplicationMaster was restarted, or
-        did not respond.
+        None if there is a container, or no `start_timeout` is known; and if it is uncertain: the
+        ApplicationMaster was restarted or did not respond, or the job belongs to another user.
         """
         app, service = self.app, self.service
         if app is None or service is None or self.report or self.trouble or self.of_other_user:
@@ -278,7 +285,8 @@ class JobStatus:
     def failed_before_bootstrap(self) -> tuple[str, ...]:
         """The tasks whose container failed before the bootstrap reported to the deciding task.
 
-        Empty for a job with `retries`, for which YARN starts another container.
+        Empty before the first report and once the start no longer waits for tasks; also for a job
+        with `retries`, for which YARN starts another container.
         """
         report = self.report
         if report is None or report.state != "waiting" or report.retried:
@@ -298,7 +306,9 @@ class Verdict:
     Attributes:
         state: The state.
         reason: One sentence; "" if no problem was found.
-        confirmed: Whether YARN and the deciding task both report the end; None before the end.
+        confirmed: Whether the state is certain. False if YARN's final status and the deciding
+            task's report contradict each other, or if one of the two is missing that could change
+            the state; None while the job is not over.
         failure: The first task that failed, or None.
         hint: The next step, or "".
     """
@@ -313,8 +323,11 @@ class Verdict:
 def verdict(seen: JobStatus) -> Verdict:
     """Return the verdict for a status; a pure function.
 
-    The ResourceManager's final status has precedence over the report. If they disagree, the job has
-    not succeeded.
+    A job has succeeded if the ResourceManager's final status and the deciding task's report both
+    tell so. If they disagree, it has not succeeded, with these exceptions: an application that was
+    killed or stopped after the report had an outcome has that outcome; a job whose witness was
+    lost, or whose report could not be written to the end or read, counts as succeeded, but not as
+    confirmed. docs/verdict.md has all cases.
     """
     app = seen.app
     if app is None:
@@ -612,7 +625,12 @@ def _failed_verdict(seen: JobStatus, app: AppReport) -> Verdict:
 
 
 def given_up(reason: str) -> Verdict:
-    """Return the verdict for a job that a client ended because it could never start."""
+    """Return the verdict for a job that a client ended because it could never start.
+
+    Args:
+        reason: What the client wrote into the application's diagnostics, after `GIVEN_UP`. An end
+            of the form ` (next: …)` becomes the hint.
+    """
     hint = "ask for less, or wait longer (`start_timeout`)"
     if " (next: " in reason and reason.endswith(")"):
         reason, _, hint = reason[:-1].rpartition(" (next: ")

@@ -7,7 +7,8 @@ user file (`~/.config/submit_tf_job/settings.yaml`), system file
 Inside one file, the chosen profile takes precedence over the top level of the file. Unknown names
 are refused.
 
-Only this module reads the environment of the process.
+No other module reads settings from the environment of the process; `host` also reads Hadoop's and
+Kerberos's own variables.
 """
 
 from __future__ import annotations
@@ -378,7 +379,9 @@ class CapSettings:
 
 
 class Directories(NamedTuple):
-    """The directories of this program (XDG base directories)."""
+    """The directories of this program for configuration, state and caches (XDG base
+    directories).
+    """
 
     config: Path
     state: Path
@@ -392,6 +395,7 @@ class Settings:
     Attributes:
         profile: Name of the active profile, or None.
         origins: Name of a setting → the source of its value.
+        directories: The directories of this program.
         login: The authenticated user; differs from `user` if `as_user` is set.
         user: User that jobs belong to.
     """
@@ -493,7 +497,8 @@ class Settings:
     def secure(self) -> bool:
         """Whether the cluster requires authentication, so that containers get delegation tokens.
 
-        With a gateway the value comes from the Hadoop configuration.
+        With `auth` basic or bearer, which is for a proxy such as Apache Knox in front of the
+        cluster, the Hadoop configuration decides; without one the cluster counts as not secure.
         """
         if self.auth in ("basic", "bearer"):
             conf = self.hadoop_conf
@@ -503,7 +508,7 @@ class Settings:
 
     @property
     def as_proxy(self) -> bool:
-        """Whether requests are made for `user` by a proxy user."""
+        """Whether a proxy user sends requests on behalf of `user` (`as_user` is set)."""
         return self.as_user is not None
 
     def acting_for(self, user: str) -> Settings:
@@ -583,8 +588,8 @@ def process_environment() -> dict[str, str]:
 
 
 def krb5_conf_files(settings: Settings) -> tuple[Path, ...]:
-    """Return the krb5.conf files: those of the setting; else those of KRB5_CONFIG (which may name
-    several); else this machine's file, if it exists.
+    """Return the krb5.conf files: that of the setting `kerberos.krb5_conf`; else those of
+    KRB5_CONFIG, which may name several and need not exist; else this machine's file, if it exists.
     """
     if settings.kerberos.krb5_conf:
         return (settings.kerberos.krb5_conf,)
@@ -595,6 +600,10 @@ def krb5_conf_files(settings: Settings) -> tuple[Path, ...]:
 
 def directories(environ: Mapping[str, str] | None = None) -> Directories:
     """Return the directories of this user's configuration, state and caches.
+
+    Args:
+        environ: The environment; default: that of the process. Variables of the XDG specification
+            with a relative path are ignored.
 
     Raises:
         SettingsError: HOME, or a variable of the XDG specification, names a file.
@@ -636,9 +645,14 @@ def load_settings(
     """Read all sources and return the settings.
 
     Args:
-        arguments: Name → raw value, from the command line or a call; None values are ignored.
+        arguments: Name → raw value, from the command line or a call; None and empty lists are
+            ignored.
         profile: Profile to use; default: SUBMIT_TF_JOB_PROFILE, then the files' `default_profile`,
-            then a running sandbox.
+            then that of the sandbox, if it exists and no source names a ResourceManager.
+        environ: The environment; default: that of the process.
+        cwd: The directory from which the project's file is searched; default: the working
+            directory.
+        system_file: The settings file for all users of this machine.
 
     Raises:
         SettingsError: A file cannot be read, a name is unknown, a value is wrong, or the profile
@@ -769,8 +783,9 @@ def _user_of(variable: str, value: str) -> str:
 
 def _default_user(values: Mapping[str, Any], env: Mapping[str, str]) -> tuple[str, str]:
     """Return the submitting user if no setting names one. With Kerberos it is the first part of the
-    principal (Hadoop's default auth_to_local). Without security it is HADOOP_USER_NAME
-    (UserGroupInformation.HadoopLoginModule), or else the user of this process.
+    principal of the setting or the ticket (Hadoop's default auth_to_local), if there is one.
+    Without security it is HADOOP_USER_NAME (UserGroupInformation.HadoopLoginModule), if it is set.
+    In all other cases it is the user of this process.
     """
     named = HADOOP_USER_NAME.of_caller(env)
     if values["auth"] == "simple" and named:

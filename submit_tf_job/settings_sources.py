@@ -1,7 +1,7 @@
 """The sources of settings: files with profiles, environment variables, the Hadoop configuration.
 
-Each source is read as a layer: name of a setting → its raw value, and the place where it is set.
-`settings.py` has the settings, and decides which layer takes precedence.
+Each source is read as a layer: a mapping from the name of a setting to its raw value and the place
+where it is set. `settings.py` has the settings, and decides which layer takes precedence.
 """
 
 from __future__ import annotations
@@ -48,8 +48,13 @@ class Setting(NamedTuple):
     """One setting, with its name in files and variables.
 
     Attributes:
+        name: The dotted name, such as `poll.min`.
         path: The names of the attributes of `Settings` that lead to the value.
+        parse: Converts the raw value; raises ValueError if it is not valid.
+        about: The help text.
         merged: Whether it is a mapping of which a stronger source replaces single keys.
+        project: Whether a project's file may set it.
+        env: Whether an environment variable may set it.
     """
 
     name: str
@@ -95,6 +100,13 @@ class Sources(NamedTuple):
     ) -> list[SettingsLayer]:
         """Return the layers of all files, the layer with the highest precedence first.
 
+        Args:
+            env: The environment, for HOME.
+            config: The user's directory of this program, with `settings.yaml` and `profiles.d`.
+            here: The directory from which the project's file is searched, upwards to HOME or a Git
+                repository.
+            system_file: The file for all users of this machine.
+
         Raises:
             SettingsError: A file cannot be read, or contains something other than settings.
         """
@@ -106,10 +118,11 @@ class Sources(NamedTuple):
         ]
 
     def variables(self, env: Mapping[str, str]) -> Values:
-        """Return the layer of the environment variables.
+        """Return the layer of the environment variables. The variables of the profile and of the
+        test suite are not settings.
 
         Raises:
-            SettingsError: A variable with the prefix is not a setting.
+            SettingsError: Any other variable with the prefix is not a setting.
         """
         own = [name for name in env if name.startswith(ENV_PREFIX)]
         if not own:
@@ -212,8 +225,15 @@ class Sources(NamedTuple):
 
 
 def single_keys(path: str, value: Any, place: str = "") -> Iterator[tuple[str, Any, str]]:
-    """Yield the path of a setting, its value, and its path in the file; of a mapping that is merged
-    {}, and then each of its keys.
+    """Yield a setting as entries of a layer: its path, its raw value, and its path in the file.
+
+    A mapping that is merged key by key (`_MERGED`) becomes an entry with the value {}, followed by
+    one entry for each of its keys.
+
+    Args:
+        path: The name of the setting.
+        value: Its raw value.
+        place: Its path in the file; default: `path`.
     """
     place = place or path
     if path == _MOUNTS and isinstance(value, list):
@@ -267,7 +287,9 @@ def merge_keys(name: str, stack: Sequence[Values]) -> tuple[Any, dict[str, str]]
 
 
 def _is_merged(path: str, raw: object) -> bool:
-    """Return whether an entry of a layer stands for a mapping whose keys are entries, too."""
+    """Return whether an entry of a layer stands for a mapping whose keys are entries of their
+    own.
+    """
     return path in _MERGED and raw == {}
 
 
@@ -324,8 +346,12 @@ def did_you_mean(name: str, known: Mapping[str, object]) -> str:
 
 
 def hadoop_layer(directory: str, origin: str) -> Values:
-    """Return the layer that a Hadoop configuration gives; `origin` tells what named the
-    configuration.
+    """Return the layer of the settings that a Hadoop configuration contains.
+
+    Args:
+        directory: The directory of the configuration.
+        origin: What named the directory. If HADOOP_CONF_DIR did, and no ResourceManager is found
+            there, the layer has an empty list of them, so that the sandbox is not used instead.
     """
     conf = Path(directory)
     found = configuration(conf, YARN)

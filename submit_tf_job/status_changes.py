@@ -1,12 +1,11 @@
-"""Whether a job has changed since its last status: four questions, each of which has its own key.
+"""Detect whether a job has changed since its last status. Four questions are asked, and for each a
+function returns a value (key) to compare: the answer is yes if it is not equal to that of the last
+status.
 
-A caller keeps the key of the last status. The answer is yes if the key of the next status is
-different.
-
-    pace_key is the status read again soon? (operations/watch_run.py) line_key      is a changed
-    line printed at once, or when it is due? (report/follow_text.py) callback_key  is `on_change` of
-    `JobHandle.wait` called? (sdk/handle.py) event_key     is an event sent to those who listen to a
-    job? (gateway/watchers.py)
+1. `pace_key`: is the status read again soon? (operations/watch_run.py)
+2. `line_key`: is a changed line printed at once, or only when it is due? (report/follow_text.py)
+3. `callback_key`: is `on_change` of `JobHandle.wait` called? (sdk/handle.py)
+4. `event_key`: is an event sent to those who listen to a job? (gateway/watchers.py)
 
 Progress changes only the last two keys: otherwise a training that reports a step each second would
 cause a request and a printed line each second.
@@ -39,8 +38,9 @@ _IN_EVENTS = (
 
 
 def pace_key(status: JobStatus) -> tuple[object, ...]:
-    """Return a key that changes while a job starts or ends. It contains the states of the job and
-    of its application, and the numbers of arrived tasks and of containers, but not the progress.
+    """Return a value that changes while a job starts or ends. It consists of the states of the job,
+    its application and its report, and the numbers of arrived tasks and of containers; progress
+    does not change it.
     """
     report, app = status.report, status.app
     return (
@@ -52,15 +52,17 @@ def pace_key(status: JobStatus) -> tuple[object, ...]:
 
 
 def line_key(status: JobStatus) -> tuple[object, ...]:
-    """Return a key that changes with the job's state, with the state in the job's report, and when
-    a training stops making progress or continues to.
+    """Return a value that changes with the job's state, with the state in the job's report, and
+    when a training stops making progress or continues to.
     """
     report = status.report
     return status.state, report and report.state, bool(report and report.standstill)
 
 
 def callback_key(status: JobStatus) -> tuple[object, ...]:
-    """Return a key that changes with state, reason and progress, and when all tasks start again."""
+    """Return a value that changes with state, reason and progress, and when all tasks start
+    again.
+    """
     report = status.report
     progress = report.progress.to_json() if report and report.progress else None
     retried = report and report.retried
@@ -69,8 +71,8 @@ def callback_key(status: JobStatus) -> tuple[object, ...]:
 
 
 def event_key(job: Mapping[str, Any]) -> str:
-    """Return a key that changes with everything that a listener shows: the facts of `callback_key`,
-    and also tasks, links and outputs.
+    """Return a value that changes with everything that a listener shows: state, reason,
+    confirmation, progress, tasks, roles, standstill, awaited tasks, retries, links and outputs.
 
     Args:
         job: The job's object for `-o json`.

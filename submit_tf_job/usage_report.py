@@ -100,7 +100,7 @@ class TaskUse:
         memory_bytes: The sum over the task's processes, as the NodeManager counts it.
         peak_by: How the peak is known: `kernel` (the kernel's own mark), `bound` (the sum of the
             kernel's marks of several processes, an upper bound), or `sample` (the largest sample).
-        gpus: The GPUs, in the tool's order.
+        gpus: The GPUs, in the order of `nvidia-smi` or AMD's driver.
         gpus_unknown: Why the use of the task's GPUs is not known; "" if it is known, or if the task
             asked for no GPU.
     """
@@ -232,7 +232,9 @@ class UsageReport:
 
     @classmethod
     def parse(cls, content: bytes) -> UsageReport | None:
-        """Parse the file; return None if the bytes are not such a file."""
+        """Parse the file; return None if the bytes are not such a file, or one of another
+        version.
+        """
         try:
             found = instance_of(cls)(read_foreign_json(content))
         except ValueError:
@@ -251,7 +253,9 @@ class UsageReport:
         return next(iter(self.metrics), None)
 
     def use_of(self, role: str, name: str) -> Series | None:
-        """Return the curve of a role's `cpu`, `memory`, `gpu` or `gpu_memory`."""
+        """Return the curve of a role's `cpu`, `memory`, `gpu` or `gpu_memory`; None if there is
+        none.
+        """
         found = (s for s in self.series if not s.is_metric and (s.role, s.name) == (role, name))
         return next(found, None)
 
@@ -261,7 +265,7 @@ class UsageReport:
 
 @dataclass(frozen=True)
 class Asked:
-    """What one task of a role asks for, and how many tasks there are."""
+    """What each task of a role asks for, and how many tasks the role has."""
 
     tasks: int = fact(as_count)
     memory_mib: int | None = fact(as_whole)

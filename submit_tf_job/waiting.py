@@ -61,10 +61,11 @@ class WaitTime(NamedTuple):
 def results_within(
     limit_s: float, produce: Callable[[], Iterable[_T]], clock: Callable[[], float]
 ) -> list[_T]:
-    """Return the results that a generator yields within a time limit.
+    """Return the results that a generator yields within a time limit; these may be only the first
+    ones, or none.
 
-    The generator runs in a thread, because calls to HDFS have no deadline; a thread that is late is
-    left to end with the process.
+    The generator runs in a daemon thread, because calls to HDFS have no deadline; if it is late,
+    the thread is left to end with the process.
 
     Args:
         limit_s: The limit in seconds; later results are left out.
