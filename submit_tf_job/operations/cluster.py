@@ -44,11 +44,15 @@ class Cluster:
     """A connection to one cluster, as one user.
 
     Attributes:
-        clock: Monotonic seconds.
+        settings: The settings, with the user.
+        client: The client of the ResourceManager.
+        clock: Returns monotonic seconds.
+        sleep: Waits for a number of seconds.
         own_jobs_only: Whether `runs.find` treats application ids of other users as unknown, as the
             gateway does for its callers.
-        wall: This machine's clock, seconds since 1970, only for times that are shown or recorded.
-            It may be wrong, so decisions use the cluster's time (`client.now_ms`).
+        wall: Returns the time by this machine's clock, seconds since 1970, only for times that are
+            shown or recorded. It may be wrong, so decisions use the cluster's time
+            (`client.now_ms`).
     """
 
     settings: Settings
@@ -77,7 +81,8 @@ def connect(
     *,
     secret: str | None = None,
 ) -> Cluster:
-    """Return a connection to the cluster of the settings, without sending a request.
+    """Return a connection to the cluster of the settings. No request is sent to the cluster; with a
+    keytab a Kerberos ticket is fetched.
 
     Args:
         settings: The settings.
@@ -107,7 +112,8 @@ def authenticate(settings: Settings, secret: str | None = None) -> Auth:
     """Return the configured authentication; with a keytab this gets a ticket.
 
     Raises:
-        SettingsError: The settings are incomplete, or a package is missing.
+        SettingsError: The settings are incomplete or contradictory, a package is missing, or a
+            secret would be sent unencrypted.
         AuthError: The keytab gets no ticket.
     """
     from submit_tf_job.yarn import auth
@@ -143,7 +149,7 @@ def authenticate(settings: Settings, secret: str | None = None) -> Auth:
 
 
 def storage_of(settings: Settings, uri: str | None = None, *, timeout_s: float = 60.0) -> Storage:
-    """Open a storage as the user of the settings.
+    """Open the storage of a URI as the user of the settings.
 
     Args:
         settings: The settings.
@@ -164,8 +170,10 @@ def storage_of(settings: Settings, uri: str | None = None, *, timeout_s: float =
 def check_identity(cluster: Cluster) -> None:
     """Check that the ResourceManager sees this client as the user of the settings.
 
-    A ResourceManager whose filter does not implement doAs ignores it, and a proxy user would submit
-    as itself (hadoop-facts.md#doas).
+    With simple authentication and without `as_user`, nothing is checked, because any name is
+    accepted. A ResourceManager whose filter does not implement doAs ignores it, and a proxy user
+    would submit as itself (hadoop-facts.md#doas). A ResourceManager that does not tell the user
+    passes.
 
     Raises:
         AuthError: The ResourceManager sees another user.
@@ -194,7 +202,9 @@ def check_identity(cluster: Cluster) -> None:
 
 
 def site_of(settings: Settings) -> Site:
-    """Return the facts of the cluster that a plan depends on; sends no request."""
+    """Return what a plan depends on besides the job: the user, and the properties of the cluster
+    that the settings and the Hadoop configuration state. No request is sent.
+    """
     from submit_tf_job.plan.site import Names, Site
 
     staging = staging_root(settings)
@@ -219,7 +229,7 @@ def site_of(settings: Settings) -> Site:
 
 
 def caps_of(settings: Settings) -> Iterator[Cap]:
-    """Yield the limits of one job."""
+    """Yield the limits that the settings `caps` set for one job."""
     from submit_tf_job.plan.site import Cap
 
     caps = settings.caps
@@ -235,12 +245,12 @@ def caps_of(settings: Settings) -> Iterator[Cap]:
 
 
 def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
-    """Return the staging directory as the job's tasks reach it over HTTP (WebHDFS); None if they do
-    not need it.
+    """Return the staging directory as the job's tasks reach it over HTTP (WebHDFS). None if there
+    is no staging directory, if it is not on HDFS, or if no WebHDFS address of it is known.
 
     Raises:
-        SettingsError: The tasks must find one another in that directory, and its WebHDFS addresses
-            cannot be read.
+        SettingsError: The Hadoop configuration cannot be read, and the tasks may need the directory
+            to find one another (`names` is not `dns`).
     """
     if staging is None:
         return None
@@ -267,8 +277,8 @@ def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
 
 def _token_life_s(settings: Settings) -> int:
     """Return for how long HDFS renews a delegation token, in seconds
-    (DFSConfigKeys.DFS_NAMENODE_DELEGATION_TOKEN_MAX_LIFETIME_KEY), if this host's configuration
-    contains that time.
+    (DFSConfigKeys.DFS_NAMENODE_DELEGATION_TOKEN_MAX_LIFETIME_KEY), as this host's configuration
+    states it; else Hadoop's default of 7 days.
     """
     from submit_tf_job.plan.site import TOKEN_LIFE_S
 
@@ -282,8 +292,9 @@ def _token_life_s(settings: Settings) -> int:
 
 
 def staging_root(settings: Settings) -> str | None:
-    """Return the staging directory; None if no staging directory is configured that the nodes can
-    reach, too.
+    """Return the staging directory: the setting `staging`, else a directory below the user's home
+    on the default file system. None if that file system is not known, or is the local one of each
+    node.
     """
     if settings.staging:
         return settings.staging.rstrip("/")

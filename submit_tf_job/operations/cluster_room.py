@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def read_room(cluster: Cluster, job: Job | None = None) -> ClusterRoom:
-    """Return the free capacity of queues, labels and nodes, and whether a job would start now or
-    what the job would wait for.
+    """Return the free capacity of queues, labels and nodes, and, if a job is given, whether it
+    would start now or what it would wait for.
 
     This takes four requests, for any number of jobs and nodes.
 

@@ -17,8 +17,12 @@ def last_lines(cluster: Cluster, status: JobStatus, *, most: int) -> dict[str, s
     """Read the last log line of each running task.
 
     Args:
+        cluster: The cluster.
         status: The job's status.
-        most: Maximum number of tasks.
+        most: Maximum number of tasks; the first of them are read.
+
+    Returns:
+        The lines by task; without tasks whose log is empty or cannot be read now.
     """
     app = status.app
     if app is None:

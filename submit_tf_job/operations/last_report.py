@@ -107,8 +107,9 @@ MOST_ASKED = 5  # where neither HDFS nor the log tells which task decides
 
 
 def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None]:
-    """Return the report from the run's record. If the record has none, return it from the
-    aggregated logs, or, before the logs are collected, from the NodeManager.
+    """Return the deciding task's report of an application that is over, from the run's record. If
+    the record has none, return it from the aggregated logs, or, before the logs are collected, from
+    the NodeManager.
 
     For a job that is already over, the deciding task's node is read from the ApplicationMaster's
     log: the services API and the ResourceManager list no containers of an application that is over.
@@ -136,11 +137,13 @@ def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes 
 
 
 def read_report_from_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None] | None:
-    """Return the report from the node that an ApplicationMaster's log names; None if no report is
-    found there.
+    """Return the deciding task's report from the node that an ApplicationMaster's log names. The
+    evidence is READ, or MISSING if the deciding task's container certainly wrote none; None if
+    neither can be determined.
 
-    This is the log of the last ApplicationMaster that started tasks. The name of the deciding task
-    is stored on HDFS; while HDFS cannot be read, the first task of each role is asked.
+    The log that is read is that of the last ApplicationMaster that started tasks. The name of the
+    deciding task is stored on HDFS; while HDFS cannot be read, the first task of each role is
+    asked.
     """
     from submit_tf_job.yarn.amlog import container_of, deciding_role, first_tasks
 
@@ -164,7 +167,14 @@ def _report_in(
     cluster: Cluster, container_id: str, host: str, *, is_due: bool
 ) -> tuple[Evidence, bytes | None] | None:
     """Return the report that a container has written; only the container of the deciding task
-    writes a report.
+    writes a report. None if it cannot be read.
+
+    Args:
+        cluster: The cluster.
+        container_id: The container.
+        host: Its node.
+        is_due: Whether the container is certainly that of the deciding task, so that a report that
+            does not exist is MISSING.
     """
     from submit_tf_job.job_report import with_outcome
     from submit_tf_job.yarn.nodemanager import NoSuchLogFile

@@ -67,12 +67,15 @@ OUTDATED_S = 75.0  # the report is written every 30 s at least
 def read_status(
     cluster: Cluster, ref: JobRef, *, detail: bool = False, app: AppReport | None = None
 ) -> JobStatus:
-    """Return the status of a run now; the arguments are those of `StatusReader`."""
+    """Return the status of a run now; `detail`, `app` and the errors are those of
+    `StatusReader.read`.
+    """
     return StatusReader(cluster, ref).read(detail=detail, app=app)
 
 
 class StatusReader:
-    """Reads the status of one run, as often as `read` is called; keeps what need not be read again.
+    """Reads the status of one run, as often as `read` is called, and keeps between the calls what
+    need not be read again.
 
     Args:
         cluster: The cluster.
@@ -195,8 +198,9 @@ class StatusReader:
         return report.updated_at is not None and now > report.updated_at + OUTDATED_S
 
     def _find_former_report(self, app: AppReport) -> None:
-        """Read the deciding task's report from its last known node, while the ApplicationMaster
-        does not say which container the task has.
+        """Read the deciding task's report from the node that the ApplicationMaster's log names,
+        while the services API does not list the task's container. Do nothing for an application
+        that has ended.
         """
         if app.ended:
             return
@@ -262,8 +266,9 @@ class StatusReader:
             self._evidence = Evidence.UNREADABLE
 
     def _is_last_report(self, app: AppReport) -> bool:
-        """Return whether the deciding task will write no later report than this one. YARN may start
-        a deciding task again that has not succeeded, and it then writes another report.
+        """Return whether the deciding task will write no later report than the one that was read
+        last. YARN may start a deciding task again that has not succeeded, and it then writes
+        another report.
         """
         report = self._report
         if report is None or not report.deciding_task_left:
@@ -271,8 +276,9 @@ class StatusReader:
         return self._is_settled(app) if app.ended else report.state == "succeeded"
 
     def _is_settled(self, app: AppReport) -> bool:
-        """Return whether this is the deciding task's last report, so that the collected logs could
-        add nothing to it.
+        """Return whether the collected logs of an application that has ended could add nothing: the
+        report that was read last has an outcome that agrees with YARN's final status, or it is
+        certain that no report was written.
         """
         if self._report is None:
             return self._evidence is Evidence.MISSING
@@ -281,8 +287,8 @@ class StatusReader:
         )
 
     def _read_live(self, *, over: bool) -> bool:
-        """Read the report from the NodeManager; return whether it is certain that the collected
-        logs have nothing to add.
+        """Read the report from the NodeManager of the deciding task's container; return whether it
+        is certain that the collected logs have nothing to add.
 
         Args:
             over: Whether the application is over, so that the NodeManager may be deleting the logs.
@@ -314,7 +320,7 @@ class StatusReader:
 
     def read_from_deciding_task(self, file: str) -> bytes | None:
         """Return a file from the log directory of the deciding task; None if the file does not
-        exist (yet).
+        exist (yet), if the task has no known container, or if its node does not answer.
         """
         deciding = self._deciding
         if deciding is None or not deciding.id or not deciding.bare_host:
@@ -333,6 +339,11 @@ class StatusReader:
     ) -> bytes:
         """Return the report, or another file of the container, from the NodeManager of the
         container's host.
+
+        Raises:
+            NoSuchLogFile: The container has no such file.
+            ContainerGone: No NodeManager of the host knows the container any more.
+            NodeUnreachable: No NodeManager of the host answers.
         """
         if host not in self._node_addresses:
             found = self._cluster.nodes.addresses_of(
@@ -382,17 +393,20 @@ def _of_master(app: AppReport, error: SubmitTFJobError) -> str:
 
 
 def status(cluster: Cluster, job: str | JobRef) -> JobStatus:
-    """Return the status of a job, by its name or application id, or of a run.
+    """Return the status of a job, given its name, its application id or a run's name, or of a run
+    that was found.
 
     Raises:
         NoSuchJob: The job does not exist.
+        ClusterUnavailable: No ResourceManager answered.
     """
     ref, app = find_with_record(cluster, job)
     return StatusReader(cluster, ref).read(app=app)
 
 
 def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:
-    """Return the status of a job in detail, with the attempts of its ApplicationMaster.
+    """Return the status of a job in detail, with the attempts of its ApplicationMaster and the
+    nodes' web pages.
 
     This takes three to five requests, for any number of tasks.
 

@@ -67,13 +67,13 @@ class RecordFiles(NamedTuple):
         return f"{self.top}/{job_of(run)}/{run}{ending}"
 
     def jobs(self) -> list[str]:
-        """Return the names of the jobs that have records. They are the first parts of the runs'
-        names (heads), which may be shortened.
+        """Return the heads of all runs that have records. A run's head is the first part of its
+        name: the job's name, or a short form of it.
         """
         return [item.name for item in self._list_directory(self.top)]
 
     def of_run_heads(self, *heads: str) -> list[Stat]:
-        """Return the records below the given heads; `jobs` returns heads."""
+        """Return the records of all runs with the given heads (see `jobs`)."""
         return [
             item
             for head in heads
@@ -82,12 +82,15 @@ class RecordFiles(NamedTuple):
         ]
 
     def files_of_head(self, head: str) -> list[Stat]:
-        """Return all files below a head; `jobs` returns heads."""
+        """Return all files of the runs with one head (see `jobs`): records, reports, use, and
+        temporary files.
+        """
         return self._list_directory(f"{self.top}/{head}")
 
     def of_job(self, job: str | None) -> list[Stat]:
         """Return the records of a job, or of all jobs. The names of the job's runs may have a short
-        form of the job's name, so both forms are searched.
+        form of the job's name, so both forms are searched; the short form may also be that of
+        another job.
         """
         return self.of_run_heads(*(dict.fromkeys([job, short_head(job)]) if job else self.jobs()))
 
@@ -98,8 +101,12 @@ class RecordFiles(NamedTuple):
     def newest(
         self, found: Iterable[Stat], limit: int, is_meant: Callable[[dict[str, Any]], bool]
     ) -> list[dict[str, Any]]:
-        """Return the records in files that are meant, sorted by the time of submission, the newest
-        first.
+        """Return the records that are wanted, by the time of submission, the newest first.
+
+        Args:
+            found: The files of records.
+            limit: The largest number of records.
+            is_meant: Returns whether a record is wanted.
         """
         chosen: list[dict[str, Any]] = []
         for item in sorted(found, key=lambda item: item.modified_ms, reverse=True):
@@ -114,7 +121,7 @@ class RecordFiles(NamedTuple):
         return chosen[:limit]
 
     def make_directory(self, head: str) -> None:
-        """Make the directory for the records of all runs with one head; `jobs` returns heads."""
+        """Make the directory for the records of all runs with one head (see `jobs`)."""
         self.storage.mkdirs(f"{self.top}/{head}", 0o700)
 
     def write(self, record: Mapping[str, Any]) -> None:

@@ -1,4 +1,6 @@
-"""Decide whether the key of an ended run is submitted again, by how the run ended."""
+"""Decide whether a submission whose run has ended is run again: by its rule (`Again`), and by how
+that run ended.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,13 @@ from submit_tf_job.yarn.run_names import Again, job_of
 
 
 def is_run_again(cluster: Cluster, again: Again, app: AppReport) -> bool:
-    """Return whether a key is submitted again after the end of this application, by the rule
-    `again`. With AFTER_FAILURE this waits until the run's verdict is known.
+    """Return whether a submission, repeated with the same idempotency key, is run again after its
+    run has ended. With AFTER_FAILURE this waits until the verdict of that run is known.
+
+    Args:
+        cluster: The cluster.
+        again: The submission's rule.
+        app: The application of the run that has ended.
     """
     if again is not Again.AFTER_FAILURE:
         return again is not Again.NEVER
@@ -23,7 +30,7 @@ def is_run_again(cluster: Cluster, again: Again, app: AppReport) -> bool:
 
 def has_succeeded(cluster: Cluster, run: str, app_id: str) -> bool:
     """Return whether a run that the ResourceManager has forgotten succeeded, according to the run's
-    record.
+    record; False if the record does not tell.
 
     Raises:
         SubmitTFJobError: The record cannot be read.

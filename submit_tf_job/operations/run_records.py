@@ -54,7 +54,10 @@ _CAUSE = ("code", "task", "sentence", "hint", "retryable", "certain", "exception
 
 
 def begin(cluster: Cluster, done: Submission) -> None:
-    """Write the record of a run that was submitted; errors are only logged."""
+    """Write the record of a run that was submitted; errors are only logged. Also remove a few of
+    the job's oldest records beyond `keep_records`, and files whose writer was killed. Do nothing
+    without a staging directory.
+    """
     with _errors_logged(done.ref.run):
         files = RecordFiles.if_any(cluster)
         if files is None:
@@ -140,7 +143,8 @@ def extend(cluster: Cluster, run: str, seconds: int) -> None:
 
 def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> bool:
     """Add the end of a run to its record, if the record exists and has no end yet. Return whether
-    the end was added; errors are only logged.
+    the end was added; errors are only logged. Do nothing for a run that is not over, whose logs may
+    still change the verdict, or that belongs to another user.
     """
     settled = status.state.is_final and status.evidence not in AWAITED
     if not settled or status.of_other_user or not status.run:
@@ -174,8 +178,8 @@ def _end_of_status(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
 
 
 def _end_ms(status: JobStatus) -> int:
-    """Return when a run ended; for a run with a held container (`hold_on_failure`), when its task
-    failed.
+    """Return when a run ended, in milliseconds since 1970, or 0 if that is not known; for a run
+    with a held container (`hold_on_failure`), when its task failed.
     """
     failure = status.verdict.failure
     if status.held and failure and failure.at:
@@ -184,7 +188,9 @@ def _end_ms(status: JobStatus) -> int:
 
 
 def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
-    """Return the record of a run; None if the run has none, or there is no staging directory.
+    """Return the record of a run; None if the run has none, if it is damaged (which is logged), or
+    if there is no staging directory. A record without an end gets the deciding task's last report
+    as `report`, if that was stored.
 
     Raises:
         SubmitTFJobError: The record cannot be read.
@@ -207,7 +213,7 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
 
 def usage_of(cluster: Cluster, run: str) -> UsageReport | None:
     """Return what the tasks of a run used and the run's curves, from the file beside its record;
-    None if there is no such file.
+    None if there is no such file or it cannot be read.
     """
     with suppress(SubmitTFJobError):
         files = RecordFiles.if_any(cluster)
@@ -227,8 +233,8 @@ def keep_usage(cluster: Cluster, run: str, content: bytes) -> None:
 
 
 def stored_run(cluster: Cluster, run: str) -> StoredRun | None:
-    """Return the key and the application of a run, by its record: YARN may have forgotten the run,
-    and its stored service may be deleted.
+    """Return the idempotency key and the application of a run, by its record, or None if it has
+    none: YARN may have forgotten the run, and its stored service may be deleted.
 
     Raises:
         SubmitTFJobError: The record cannot be read.
@@ -242,7 +248,9 @@ def stored_run(cluster: Cluster, run: str) -> StoredRun | None:
 
 
 def report_of(cluster: Cluster, run: str, application_id: str) -> bytes | None:
-    """Return the deciding task's last report that is in, or beside, a run's record."""
+    """Return the deciding task's last report that is in, or beside, a run's record, as JSON. None
+    if there is none, if the record belongs to another application, or if it cannot be read.
+    """
     with suppress(SubmitTFJobError):
         record = read(cluster, run)
         if record and record["application_id"] == application_id:
@@ -253,7 +261,8 @@ def report_of(cluster: Cluster, run: str, application_id: str) -> bytes | None:
 
 def forgotten(cluster: Cluster, ref: JobRef) -> tuple[JobReport | None, Verdict] | None:
     """Return the report and the verdict of a run that the ResourceManager has forgotten, from the
-    run's record.
+    run's record. None if there is no record of this application, if the record cannot be read, or
+    if neither its end nor the last report tells how the run ended.
     """
     with suppress(SubmitTFJobError, KeyError, TypeError, ValueError):
         record = read(cluster, ref.run)
@@ -275,7 +284,7 @@ def _end_of(report: JobReport | None) -> dict[str, Any]:
     """Return the end of a run whose record has no end, made from the deciding task's last report.
 
     Raises:
-        KeyError: The report has no end.
+        KeyError: There is no report, or its state is neither `succeeded` nor `failed`.
     """
     ends = {"succeeded": JobState.SUCCEEDED, "failed": JobState.FAILED}
     state = ends[report.state if report else ""]
@@ -285,7 +294,8 @@ def _end_of(report: JobReport | None) -> dict[str, Any]:
 
 
 def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
-    """Return the records of a job's runs, or of all jobs, as they are stored, the newest first.
+    """Return the records of a job's runs, or of all jobs, as they are stored, the newest first;
+    only the user's own, if the connection is only for these (`Cluster.own_jobs_only`).
 
     Args:
         job: A job, or one run by its own name; None for all jobs.
@@ -314,7 +324,7 @@ def newest_runs(cluster: Cluster, pattern: str) -> list[dict[str, Any]]:
 
     Raises:
         SettingsError: There is no staging directory, and so no history.
-        SubmitTFJobError: They cannot be read.
+        SubmitTFJobError: The records cannot be read.
     """
     files, newest = RecordFiles.of(cluster), dict[str, dict[str, Any]]()
     for head in files.jobs():

@@ -44,7 +44,9 @@ KEY_KEPT_S = 7 * 86400.0
 
 
 def find(cluster: Cluster, job: str | JobRef) -> JobRef:
-    """Return the run that a user names by id, run or job. The look-up only reads."""
+    """Return the run that a user names by id, run or job. The look-up only reads; it raises the
+    errors of `find_with_record`.
+    """
     return find_with_record(cluster, job)[0]
 
 
@@ -57,13 +59,15 @@ def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppRe
     `JobRef` is returned as it is.
 
     Returns:
-        The run, with the name that the user gave as its job's, because the run's own name may show
-        only the beginning; and the ResourceManager's record of its application, if an application
-        id was given.
+        The run, and the ResourceManager's record of its application, if an application id was
+        given, else None. The run's `name` is the job's name as the user gave it or as the run's
+        record has it; with an application id only what the run's name shows of it, which may be a
+        short form.
 
     Raises:
-        NoSuchJob: Neither the ResourceManager nor HDFS knows the job; or another user owns it and
-            the connection is only for the caller's own jobs.
+        NoSuchJob: No source knows the name; the ResourceManager does not know the application id,
+            or it is not that of a YARN service; or another user owns it and the connection is only
+            for the caller's own jobs (a security guard of the gateway).
         UsageError: `job` is not a valid name, such as the empty text of an unset shell variable.
     """
     if isinstance(job, JobRef):
@@ -116,7 +120,9 @@ def _listed_run(cluster: Cluster, job: str) -> tuple[JobRef | None, Sequence[App
 
 
 def _stored_run(cluster: Cluster, job: str) -> JobRef | None:
-    """Return the newest run that only YARN's stored copies on HDFS still have."""
+    """Return the newest run that only YARN's stored copies on HDFS still have; None if there is
+    none or they cannot be read.
+    """
     stored = stored_services(cluster)
     if stored is None:
         return None
@@ -130,7 +136,9 @@ def _stored_run(cluster: Cluster, job: str) -> JobRef | None:
 
 
 def _recorded_run(cluster: Cluster, job: str) -> JobRef | None:
-    """Return the newest run that only the records in the staging directory still have."""
+    """Return the newest run that only the records in the staging directory still have; None if
+    there is none or they cannot be read.
+    """
     with suppress(SubmitTFJobError):
         for found in run_records.recorded_runs(cluster, job, 1):
             return JobRef(found["name"], found["application_id"], found["run"])
@@ -138,8 +146,8 @@ def _recorded_run(cluster: Cluster, job: str) -> JobRef | None:
 
 
 def _similar_names(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
-    """Return a hint for an unknown name: the user's jobs with similar names, or another user's job
-    with exactly this name.
+    """Return a hint for an unknown name: the user's jobs with similar names, another user's job
+    with exactly this name, or why the job has no readable record. "" if there is no hint.
     """
     names = list(dict.fromkeys(job_of(app.name) for app in own if app.name))
     with suppress(SubmitTFJobError):
@@ -211,7 +219,8 @@ def full_name(cluster: Cluster, run: str) -> str:
 
 
 def ended_runs(cluster: Cluster, job: str) -> tuple[str, ...]:
-    """Return the names of a job's runs that are stored and have ended, the newest first.
+    """Return the names of a job's runs that are stored and have ended, the newest first; without
+    HDFS, of those that the ResourceManager lists.
 
     Raises:
         NameTaken: Another client may be submitting a run at this moment.
@@ -231,7 +240,7 @@ def ended_runs(cluster: Cluster, job: str) -> tuple[str, ...]:
 
 def _end_ms(cluster: Cluster, run: str, found: StoredRun | None) -> int | None:
     """Return when a stored run ended, 0 if the time is not known; None while an application of the
-    run is alive, or may still start.
+    run is alive or may still start, or while a restarted ResourceManager may not list it yet.
 
     Raises:
         NameTaken: Another client may be submitting the run at this moment.
@@ -258,7 +267,7 @@ def _end_ms(cluster: Cluster, run: str, found: StoredRun | None) -> int | None:
 
 def is_recovering(cluster: Cluster) -> bool:
     """Return whether the ResourceManager may have started just now, so that it does not list all
-    applications yet.
+    applications yet. True if that is not known.
     """
     from submit_tf_job.yarn.submission_steps import RECOVERS_S
 
@@ -267,7 +276,7 @@ def is_recovering(cluster: Cluster) -> bool:
 
 def stored_texts(cluster: Cluster, runs: Iterable[str]) -> tuple[str, int]:
     """Return the stored services of runs, as far as they can be read, and the time when YARN stored
-    the newest of them, in milliseconds by the clock of HDFS.
+    the newest of them, in milliseconds by the clock of HDFS; "" and 0 if none can be read.
     """
     stored = stored_services(cluster)
     found: list[str] = []
@@ -282,8 +291,9 @@ def stored_texts(cluster: Cluster, runs: Iterable[str]) -> tuple[str, int]:
 
 
 def retire(cluster: Cluster, stored: StoredServices, job: str, newest: str) -> None:
-    """Delete the oldest ended runs of a job that are more than the settings keep (`keep_runs`),
-    after a submission of `newest`. Delete a few runs at most, and only log errors.
+    """Delete a few of a job's oldest ended runs beyond `keep_runs` of the settings, after a
+    submission of the run `newest`, and remove the jars of the run before it if that has ended. The
+    newest ended run is always kept; errors are only logged.
     """
     try:
         retention, keep = _Retention(cluster, stored), cluster.settings.keep_runs
@@ -299,7 +309,7 @@ def retire(cluster: Cluster, stored: StoredServices, job: str, newest: str) -> N
 
 
 def retire_all(cluster: Cluster, *, dry_run: bool) -> tuple[str, ...]:
-    """Delete the ended runs of all jobs that are more than the settings keep, and the jars of the
+    """Delete the ended runs of all jobs beyond `keep_runs` of the settings, and the jars of the
     ended runs that are kept. Return the names of the deleted runs, or in a dry run of those that
     would be deleted.
 
@@ -341,7 +351,9 @@ class _Retention:
                 self._stored.remove_jars(item.name)
 
     def delete(self, job: str, beyond: Sequence[Stat], most: int) -> None:
-        """Delete the oldest of the runs beyond `keep_runs`."""
+        """Delete the oldest ended runs of `beyond`, which are the runs beyond `keep_runs` from new
+        to old; `most` of them at most.
+        """
         gone = 0
         for run in self.deletable(beyond, most):
             forget_run(self._cluster, job, run)  # first: what is not stored is not found again
@@ -350,7 +362,9 @@ class _Retention:
                 return
 
     def deletable(self, beyond: Sequence[Stat], most: int) -> Iterator[str]:
-        """Yield the oldest of the runs beyond `keep_runs` that have ended and are not kept."""
+        """Yield the oldest ended runs of `beyond` that need not be kept (`_is_kept`). Only the
+        `most` oldest ones are examined, but at least ten.
+        """
         for item in tuple(reversed(beyond))[: max(most, _LOOKED_AT)]:
             ended = self._ended_run(item.name)
             if ended and not self._is_kept(item, *ended):
@@ -371,9 +385,10 @@ class _Retention:
         return self._read[run]
 
     def _is_kept(self, item: Stat, found: StoredRun, end_ms: int) -> bool:
-        """Return whether an ended run must stay. It must stay if its key is not to be run again and
-        it ended less than a week ago: its stored service then refuses a second run. It must also
-        stay while it is so new that a late POST of it may still arrive, which would run it again.
+        """Return whether an ended run must stay. It must stay if its idempotency key is not always
+        run again (`Again`) and it ended less than a week ago: its stored service then refuses a
+        second run. It must also stay while it is so new that a late POST of it may still arrive,
+        which would run it again.
         """
         from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S
 
@@ -402,7 +417,7 @@ def _newest_first(cluster: Cluster, items: Sequence[Stat]) -> Sequence[Stat]:
 
 def forget_run(cluster: Cluster, job: str, run: str) -> None:
     """Remove the staged files of one run: its keytab, its lists, and the directory in which its
-    tasks found one another.
+    tasks found one another. Do nothing without a staging directory.
 
     Raises:
         SubmitTFJobError: HDFS responded, and the removal failed.
@@ -429,8 +444,8 @@ _NUMBERS = 4  # numbers of a key whose runs are looked for: the first, and those
 
 
 def has_run(cluster: Cluster, planned: Plan) -> bool:
-    """Return whether the first run of a plan's key is known, alive or over; False if the cluster
-    cannot tell.
+    """Return whether the first run of a plan's idempotency key is known, alive or over; False if
+    the cluster cannot tell.
     """
     with suppress(SubmitTFJobError):
         return planned.run in _known_runs(cluster)
@@ -438,8 +453,8 @@ def has_run(cluster: Cluster, planned: Plan) -> bool:
 
 
 def other_job_of_key(cluster: Cluster, planned: Plan) -> str | None:
-    """Return the name of another job for which a plan's key was used before, as far as that job's
-    runs are stored.
+    """Return the name of another job for which a plan's idempotency key was used before, as far as
+    that job's runs are stored; None if there is none.
 
     A run's name ends with a hash of its key. If the run's name may contain only a short form of its
     job's name, the full name is read from the run's service.
@@ -455,8 +470,8 @@ def other_job_of_key(cluster: Cluster, planned: Plan) -> str | None:
 
 
 def is_of_content(cluster: Cluster, planned: Plan, run: str) -> bool:
-    """Return whether a run of the plan's key has the same job and files as the plan, according to
-    the run's service or its record; True if neither tells.
+    """Return whether a run of the plan's idempotency key has the same job and files as the plan,
+    according to the run's service or its record; True if neither tells.
     """
     told: object = None
     with suppress(SubmitTFJobError):

@@ -29,13 +29,15 @@ class StoredServices(NamedTuple):
 
     Attributes:
         open: Opens the file system of YARN's copies; called when a copy is needed.
+        user: The user whose services they are.
     """
 
     open: Callable[[], Storage]
     user: str
 
     def listed(self) -> tuple[Stat, ...]:
-        """Return the directory of each stored service, the last changed first.
+        """Return the directory of each stored service, the last changed first; () if the user has
+        none.
 
         Raises:
             SubmitTFJobError: The directories cannot be read.
@@ -58,7 +60,8 @@ class StoredServices(NamedTuple):
         return frozenset(item.name for item in self.listed())
 
     def copy_of(self, run: str) -> StoredRun | None:
-        """Return the stored copy of one run's service; None if there is no copy.
+        """Return the stored copy of one run's service; None if there is no copy. A copy that is cut
+        off is returned with `torn` set.
 
         Raises:
             SubmitTFJobError: The copy cannot be read.
@@ -119,7 +122,8 @@ class StoredServices(NamedTuple):
 
     def remove_jars(self, run: str) -> None:
         """Remove the ApplicationMaster's libraries that YARN stored for a run that has ended: 0.6
-        MB; on a cluster where they are not provided as a tarball, more than 100 MB.
+        MB; on a cluster where they are not provided as a tarball, more than 100 MB. Do nothing if
+        they are gone.
 
         Raises:
             SubmitTFJobError: The libraries cannot be removed.
@@ -138,7 +142,10 @@ class StoredServices(NamedTuple):
 
 
 def stored_services(cluster: Cluster) -> StoredServices | None:
-    """Return YARN's stored copies of the user's services, or None without a configured HDFS."""
+    """Return YARN's stored copies of the user's services; None if `hadoop_conf` is not set, or
+    names no default file system. If the file system cannot be opened, the methods that read raise
+    the error.
+    """
     from submit_tf_job.storage import NoDefaultFileSystem
 
     settings = cluster.settings
@@ -155,7 +162,7 @@ def stored_services(cluster: Cluster) -> StoredServices | None:
 
 
 def properties_of(service: Mapping[str, Any]) -> dict[str, str]:
-    """Return the properties in the JSON of a service."""
+    """Return the properties in the JSON of a service; {} if it has none."""
     configuration = service.get("configuration")
     properties = configuration.get("properties") if isinstance(configuration, dict) else None
     if not isinstance(properties, dict):
@@ -173,8 +180,9 @@ def _parse_copy(content: bytes) -> Mapping[str, Any]:
 
 
 def service_of(cluster: Cluster, status: JobStatus) -> ObservedService | None:
-    """Return YARN's service of a run: from the status, or from its copy on HDFS if the status has
-    no components.
+    """Return YARN's service of a run: that of the status; or, if it lists no components, YARN's
+    copy on HDFS. The status's own, which may be None, is also returned for a run of another user,
+    and if there is no copy that can be read.
     """
     if status.components or status.of_other_user:
         return status.service
