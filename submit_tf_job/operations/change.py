@@ -1,8 +1,8 @@
 """scale, restart, set_priority, move, extend: change a job without ending it.
 
-Each of these functions is idempotent, waits for its effect by default, and changes only the
-caller's own jobs: the services API finds a service by user and name. Given the name of another
-user's job, it would change the caller's job of the same name.
+Each of these functions but `restart` is idempotent. They wait for their effect, unless `wait` is
+False, and change only the caller's own jobs: the services API finds a service by user and name.
+Given the name of another user's job, it would change the caller's job of the same name.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ class Change:
 
     Attributes:
         verb: `scale`, `restart`, `priority`, `move` or `extend`.
-        changed: False if the job was in this state already.
+        changed: False if nothing had to be changed.
         message: One sentence for the user.
-        value: The current value: a count, a container's id, a priority, a queue, seconds.
+        ref: The run.
+        value: The current value: the number of tasks, the name of the restarted task, the priority,
+            the queue, or the remaining seconds of the lifetime (None for no limit).
     """
 
     verb: str
@@ -66,14 +68,21 @@ def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = Tru
     would fail the job. In an elastic role, all tasks start again when tasks are added or removed.
 
     Args:
+        cluster: The cluster.
+        job: Name of the job or run, or an application id.
         role: The role.
         count: The new number of tasks, at least 0.
-        wait: Return when this number of its containers runs.
+        wait: Whether to wait until this number of its containers runs.
 
     Raises:
-        UsageError: The role does not exist, belongs to TensorFlow's cluster, or is the witness; or
-            the role is elastic and `count` is below its minimum or above its maximum.
-        Refused: The job does not run, or another command has set a different number meanwhile.
+        UsageError: `count` is negative; the role does not exist, belongs to TensorFlow's cluster,
+            or is the witness; or the role is elastic and `count` is below its minimum or above its
+            maximum.
+        NoSuchJob: The job does not exist.
+        AuthError: The job belongs to another user.
+        Refused: The job does not run, it would exceed one of the `caps` of the settings, or another
+            command has set a different number meanwhile.
+        DeadlinePassed: The containers do not run within two minutes.
     """
     from submit_tf_job.container import contract
 
@@ -109,7 +118,7 @@ _NEXT_START = {
 
 
 def _is_elastic(component: ObservedComponent, count: int) -> bool:
-    """Return whether a role is elastic.
+    """Return whether a role is elastic and can have `count` tasks; False if it is not elastic.
 
     Raises:
         UsageError: The role is elastic, and cannot have this number of tasks.
@@ -167,8 +176,8 @@ def _has_retries(service: ObservedService) -> bool:
 
 
 def _kind_of(service: ObservedService, component: ObservedComponent) -> str | None:
-    """Return the kind of a job's role; None if the service has a strategy that this version does
-    not know.
+    """Return what a role does in its job (`RoleKind`), such as `sidecar`; None if the service has a
+    strategy that this version does not know.
     """
     from submit_tf_job.jobspec.job import Strategy
     from submit_tf_job.jobspec.rules import default_kind
@@ -210,16 +219,21 @@ def _await_count(cluster: Cluster, ref: JobRef, role: str, count: int) -> None:
 
 
 def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Change:
-    """End one task so that YARN starts it again, in a new container.
+    """End one task so that YARN starts it again, in a new container. Each call ends the task anew.
 
     Args:
+        cluster: The cluster.
+        job: Name of the job or run, or an application id.
         task: A task, such as `worker-1`.
-        wait: Return when its new container runs.
+        wait: Whether to wait until its new container runs.
 
     Raises:
+        NoSuchJob: The job does not exist.
+        AuthError: The job belongs to another user.
         UsageError: The task does not exist; it cannot be restarted alone, because the job has
             `retries`; or the job would end with it.
         Refused: The job does not run, or the task has no container yet.
+        DeadlinePassed: The new container does not run within two minutes.
     """
     ref, _, service = _find_running(cluster, job)
     seen = read_status(cluster, ref, detail=True)
@@ -271,7 +285,7 @@ def _refuse_restart(
 
 
 def _instead_of_restart(component: ObservedComponent, properties: Mapping[str, str]) -> str:
-    """Return the hint for a role without restarts.
+    """Return the hint for a role whose tasks YARN does not restart.
 
     It never suggests a restart policy that a job spec must not have.
     """
@@ -303,7 +317,9 @@ def set_priority(cluster: Cluster, job: str, priority: int) -> Change:
     """Change a job's priority within its queue; higher priorities are scheduled first.
 
     Raises:
+        UsageError: The priority is negative.
         NoSuchJob: The job does not exist.
+        AuthError: The job belongs to another user.
         Refused: The job is over, or the priority is above the cluster's maximum.
     """
     if priority < 0:
@@ -349,12 +365,16 @@ def move(cluster: Cluster, job: str, queue: str, *, wait: bool = True) -> Change
     """Move a job with all of its containers to another queue.
 
     Args:
+        cluster: The cluster.
+        job: Name of the job or run, or an application id.
         queue: The queue's name or path.
-        wait: Return only when the ResourceManager shows the job in the new queue.
+        wait: Whether to wait until the ResourceManager shows the job in the new queue.
 
     Raises:
-        NoSuchJob: The job does not exist, or is over.
-        Refused: The queue does not accept the job.
+        NoSuchJob: The job does not exist.
+        AuthError: The job belongs to another user.
+        Refused: The job is over, or the queue does not accept it.
+        DeadlinePassed: The job is not in the new queue within two minutes.
     """
     ref, app = _live_app(cluster, job)
     if app.queue == queue.rpartition(".")[2]:
@@ -371,12 +391,15 @@ def move(cluster: Cluster, job: str, queue: str, *, wait: bool = True) -> Change
 
 
 def extend(cluster: Cluster, job: str, seconds: float) -> Change:
-    """Extend a running job's lifetime to at least a number of seconds from now; never shorten it.
+    """Extend a running job's lifetime to at least a number of seconds from now; never shorten it. A
+    job without a time limit keeps none.
 
     Raises:
         NoSuchJob: The job does not exist.
-        Refused: The job does not run, or its queue or the settings' caps limit the lifetime to
-            less.
+        AuthError: The job belongs to another user.
+        Refused: The job does not run, or the `caps` of the settings do not allow it; or its queue
+            limits the lifetime to less, and the job then has the longest lifetime that the queue
+            allows.
     """
     ref, app, _service = _find_running(cluster, job)
     before = _remaining_s(app)
@@ -404,7 +427,9 @@ def extend(cluster: Cluster, job: str, seconds: float) -> Change:
 
 
 def _until_words(seconds: float, now: float) -> str:
-    """Format the end of a time limit: the local time, and the remaining time."""
+    """Format the end of a time limit: the local time, and the remaining time. `now` is in seconds
+    since 1970.
+    """
     from submit_tf_job.diagnose.amounts import seconds as words
 
     return f"until {local_time(now + seconds, now)} ({words(seconds)} from now)"
@@ -441,7 +466,13 @@ def _app_of_caller(cluster: Cluster, app_id: str) -> AppReport:
 
 
 def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
-    """Return the user's running or waiting application with a name or an id."""
+    """Return the user's running or waiting run with a name or an id.
+
+    Raises:
+        NoSuchJob: The job does not exist.
+        AuthError: The job belongs to another user.
+        Refused: The job is over.
+    """
     ref, me = find(cluster, job), cluster.settings.user
     found = cluster.client.app(ref.application_id)
     if found is None:
@@ -460,8 +491,11 @@ def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
 
 
 def _find_running(cluster: Cluster, job: str) -> tuple[JobRef, AppReport, ObservedService]:
-    """Return a job whose ApplicationMaster responds: only such a job can be changed by the services
+    """Return a run whose ApplicationMaster responds: only such a run can be changed by the services
     API.
+
+    Raises:
+        Refused: The ApplicationMaster does not respond yet; also the errors of `_live_app`.
     """
     ref, app = _live_app(cluster, job)
     service = cluster.client.get_written_service(ref.run)
@@ -491,10 +525,10 @@ def _similar_names(word: str, known: Iterable[str]) -> str:
 
 
 def _wait_until(cluster: Cluster, holds: Callable[[], object], otherwise: str) -> None:
-    """Poll until the condition holds.
+    """Poll until `holds` returns a true value. `otherwise` begins the message of the error.
 
     Raises:
-        DeadlinePassed: The condition did not hold in time.
+        DeadlinePassed: It did not within two minutes.
     """
     from submit_tf_job.yarn.errors import ServiceUnreadable
 

@@ -26,13 +26,15 @@ def delete(
     the files that were staged for the deleted runs; return the names of the deleted runs.
 
     Args:
+        cluster: The cluster.
+        job: Name of the job or run, or an application id.
         force: Stop a live run first.
-        on_trouble: Called with the error if files or a keytab may be left on HDFS.
+        on_trouble: Called with the error if staged files or a keytab may be left on HDFS.
 
     Raises:
         NameTaken: A run is alive, and `force` was not given; or another client may be submitting
             one.
-        NoSuchJob: There is no such job, and neither YARN nor HDFS has anything stored for it.
+        NoSuchJob: There is no such job, and nothing is stored for it that could be deleted.
         AuthError: The job belongs to another user.
         AnswerLost: A DELETE may or may not have taken effect.
     """

@@ -26,13 +26,13 @@ class TaskDetail:
 
     Attributes:
         name: Such as `worker-3`.
-        state: The task's state in the deciding task's report (`running`, `succeeded`, …); if the
-            report has none, the state of the task's container in lower case; without a container,
-            `waiting`.
+        state: The task's state in the deciding task's report (`running`, `succeeded`, …); `lost` if
+            the task has gone and its container is not replaced yet; if the report has none, the
+            state of the task's container in lower case; without a container, `waiting`.
         host: The node on which the task runs.
         address: The task's own address, if it has one.
         container_id: The task's last container.
-        launched_ms: When the last container was launched, in milliseconds since 1970.
+        launched_ms: When YARN launched that container, in milliseconds since 1970.
         restarts: How often the task was restarted.
         status: Exit status of the task's command; None while the command runs.
         gpus: The models of the GPUs that the task sees, if its role asks for GPUs.
@@ -58,9 +58,10 @@ class TaskDetail:
 
 @dataclass(frozen=True)
 class Limit:
-    """A time limit of a job. `lifetime` is the limit at which YARN ends the job.
+    """A time limit of a job.
 
     Attributes:
+        name: `lifetime`, after which YARN ends the job.
         remaining_s: Remaining seconds; None if YARN does not report them.
         ends_at: The end, in YARN's format, which is UTC; "" if YARN does not report it.
     """
@@ -70,7 +71,7 @@ class Limit:
     ends_at: str = ""
 
     def line(self, now_ms: int) -> str:
-        """Return when the job ends, in this machine's time."""
+        """Return a line with the remaining time and the end, in this machine's time zone."""
         try:
             moment = datetime.strptime(self.ends_at, "%Y-%m-%dT%H:%M:%S.%f%z")
             at_ms = int(moment.timestamp() * 1000)
@@ -86,11 +87,11 @@ class StartTimes:
     part ended.
 
     Attributes:
-        yarn_s: From the submission, or from the failure that ended the last generation, until YARN
-            had started the last task that the start waits for.
+        yarn_s: From the submission, or from the end of the previous run of all commands
+            (generation), until YARN had started the last task that the start waits for.
         names_s: Until the last task had found the deciding task and connected to it.
         barrier_s: Until the commands started.
-        by_address: How many tasks the programs know by address instead of name.
+        by_address: How many tasks the programs know by IP address instead of host name.
         generation: For a job with `retries`, the number of this start; 0 for the first start.
     """
 
@@ -134,7 +135,9 @@ class Details:
     timeline: tuple[TimelinePart, ...]
 
     def lines(self, now_ms: int) -> Iterator[str]:
-        """Return the lines of all details except the tasks, which are shown as a table."""
+        """Yield the lines for the start and the limits of the job. Tasks are shown as a table, and
+        the timeline only in the JSON.
+        """
         if self.start:
             yield self.start.line()
         yield from (limit.line(now_ms) for limit in self.limits)
@@ -146,7 +149,9 @@ def details_of(seen: JobStatus) -> Details:
 
 
 def tasks_of(seen: JobStatus) -> tuple[TaskDetail, ...]:
-    """Return all tasks of the job spec, with or without a container."""
+    """Return all tasks of a job, including its witness, with or without a container; () if neither
+    the report nor the services API lists tasks.
+    """
     wanted = {name: TaskDetail(name) for name in _expected_tasks(seen)}
     for container in seen.containers:
         if container.instance:
@@ -223,8 +228,8 @@ def limits_of(seen: JobStatus) -> tuple[Limit, ...]:
 
 
 def start_of(seen: JobStatus) -> StartTimes | None:
-    """Return the times of the job's last start; None before that start, and for a job of a single
-    task.
+    """Return the times of the job's last start; None before that start, for a job of a single task,
+    and after all tasks were ended to start again.
     """
     report, app = seen.report_by_yarns_clock, seen.app
     if app is None or not app.started_ms or report is None or report.start is None:
@@ -242,7 +247,9 @@ def start_of(seen: JobStatus) -> StartTimes | None:
 
 
 def events_of(seen: JobStatus) -> tuple[Event, ...]:
-    """Return the known events of a job, in order of time."""
+    """Return the known events of a job, in order of time: those of YARN, and those in the deciding
+    task's report.
+    """
     yarn = [Event(at_ms, "yarn", text) for at_ms, text in _yarn_events(seen) if at_ms]
     return tuple(sorted([*yarn, *_job_events(seen)], key=lambda event: event.at_ms))
 

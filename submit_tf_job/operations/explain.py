@@ -59,7 +59,7 @@ class Why:
 
 def explain(cluster: Cluster, status: JobStatus) -> Why:
     """Return why a job waits or failed. If a request fails, only its part of the result is left
-    out.
+    out. For a job that is over the run's record is completed, too.
 
     Args:
         cluster: The cluster.
@@ -82,8 +82,8 @@ def _within_limit(cluster: Cluster, status: JobStatus, cause: Cause | None) -> S
 def _compare_runs(
     cluster: Cluster, status: JobStatus, cause: Cause | None
 ) -> Iterator[SinceSuccess]:
-    """Yield what has changed, each time with more facts: first from the records alone, then with
-    the lines that the tasks printed.
+    """Yield what has changed since the last run that succeeded: first from the records alone, then
+    also with the lines that only the failed task printed. Errors are only logged.
     """
     try:
         yield from _known_differences(cluster, status, cause)

@@ -73,8 +73,8 @@ class NextRun:
     next run is followed.
 
     Attributes:
-        ref: The run.
-        submission: The submission of the run, if this follower has submitted it.
+        ref: The next run.
+        submission: The submission of that run, if this follower has submitted it.
     """
 
     ref: JobRef
@@ -116,7 +116,7 @@ def follow(
             no such requests.
         explain: Whether to find out why the job waits, with some requests every 15 s.
         output_every_s: Seconds between two reads of the deciding task's output; None to read none.
-        tail: The number of its existing lines to read; None for all.
+        tail: The number of existing lines of that output to read; None for all.
 
     Yields:
         A `JobStatus` each time that the status was read, its notices, and a `Pause`; `End` last.
@@ -162,7 +162,9 @@ class Restarts:
         self._attempt, self._retries = 0, 0
 
     def notices(self, status: JobStatus) -> Iterator[Notice]:
-        """Yield the notices for a new status of the run."""
+        """Yield the notices for a new status of the run; none if nothing has started again since
+        the last status.
+        """
         attempt = (status.app.attempt if status.app else None) or self._attempt
         if 0 < self._attempt < attempt:
             yield Notice(
@@ -257,7 +259,9 @@ def _memory_at_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> 
 def _submitted_again(
     cluster: Cluster, plan: Plan, status: JobStatus, cause: Cause | None
 ) -> Generator[Event, None, NextRun | None]:
-    """Submit the next run, if the job asks for it, and yield notices about what happens."""
+    """Submit the next run, if `retries.memory` of the job asks for it, and yield notices about what
+    happens. Return the next run; None if nothing was submitted.
+    """
     from submit_tf_job.operations.submit import submit  # most followers submit nothing
 
     step = next_step(cluster, plan, status, cause)
@@ -282,7 +286,9 @@ def _submitted_again(
 def _started_by_others(
     cluster: Cluster, status: JobStatus
 ) -> Generator[Event, None, NextRun | None]:
-    """Wait for the next run that the submitter starts, if the job asks for a next run."""
+    """Wait for up to a minute for the next run that another follower starts, if `retries.memory` of
+    the job asks for one. Return that run; None if there is none.
+    """
     app, user, end = status.app, cluster.settings.user, cluster.clock() + NEXT_RUN_WITHIN_S
     if app is not None and app.user not in (None, user):
         return None
@@ -365,7 +371,9 @@ class TaskOutput:
             yield from self._read_output(self._follower.poll)  # its node may delete the logs soon
 
     def poll(self) -> Iterator[PrintedLine | Notice]:
-        """Read the new lines."""
+        """Read the new lines; none for a while after an error of the node, or once the output was
+        read to its end.
+        """
         is_due = self._clock() >= self._not_before
         if self._taken is not None and not self._given_up and is_due:
             yield from self._read_output(self._follower.poll)
@@ -402,7 +410,9 @@ class TaskOutput:
 
 
 def _deciding_container(status: JobStatus) -> TaskContainer | None:
-    """Return the deciding task's container once its bootstrap has written something."""
+    """Return the deciding task's last container; None before its first report was read, or if its
+    node is not known.
+    """
     from submit_tf_job.logs.entries import TaskContainer
 
     if status.report is None or status.service is None:

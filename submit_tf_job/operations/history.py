@@ -57,7 +57,8 @@ class RecordedRun:
 
 def run_history(cluster: Cluster, job: str | None, limit: int) -> tuple[RecordedRun, ...]:
     """Return the runs of a job by their records, the newest first; or, given a run's own name, that
-    run alone; or the runs of all jobs.
+    run alone; or, without a name, the runs of all jobs. The state of a run whose record has no end
+    is read, and an end is added to the record.
 
     Raises:
         NoSuchJob: Neither a record nor YARN knows the job.
@@ -71,8 +72,8 @@ def run_history(cluster: Cluster, job: str | None, limit: int) -> tuple[Recorded
 
 
 def recorded_run(cluster: Cluster, record: dict[str, Any]) -> RecordedRun:
-    """Return the run of a record, with its end. If the record has no end yet, find the end out and
-    add it to the record.
+    """Return the run of a record, with its end. If the record has no end yet, read the run's
+    status, and add the end to the record if the run is over.
     """
     status: JobStatus | None = None
     if not record.get("end"):

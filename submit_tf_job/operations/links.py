@@ -27,6 +27,8 @@ def find_links(
     """Return the links to the servers of a role's tasks, in the order of the tasks.
 
     Args:
+        cluster: The cluster.
+        job: Name of the job or run, or an application id.
         role: The role, or one of its tasks; None if only one role serves.
         port: Name of the port, if the role has several.
 
@@ -61,7 +63,12 @@ def find_links(
 
 
 def _only_role(seen: JobStatus, roles: set[str]) -> str:
-    """Return the role that serves ports, if there is one."""
+    """Return the role that serves ports, if there is exactly one.
+
+    Raises:
+        UsageError: Several roles serve ports.
+        Refused: No role serves ports.
+    """
     serving = sorted(c.name for c in seen.components if service_properties.PORTS in c.properties)
     if len(serving) == 1:
         return serving[0]
@@ -119,14 +126,14 @@ class Links:
 
 
 def all_links(cluster: Cluster, ref: JobRef) -> Links:
-    """Return the links of a run."""
+    """Return what a browser can show of a run."""
     seen = read_status(cluster, ref, detail=True)
     serves = any(service_properties.PORTS in one.properties for one in seen.components)
     return Links(log_page(cluster, seen), tuple(links_of(seen)), serves)
 
 
 def is_reachable(link: Link) -> bool:
-    """Return whether this machine can connect to a link."""
+    """Return whether this machine can connect to the server of a link within two seconds."""
     try:
         socket.create_connection((link.host, link.port), timeout=CONNECT_S).close()
     except OSError:

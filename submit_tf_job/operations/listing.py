@@ -1,9 +1,9 @@
 """List any number of jobs with one request to the ResourceManager.
 
-A list has only YARN's state. To read the report of a job takes one more request for each job;
-`status` does that. What the ResourceManager lists of a live application
-does not change with the verdict: tags and name are those of the submission, progress is at least
-100 from the start (`ServiceScheduler.getProgress`), and diagnostics come with the end.
+A list has only YARN's states. A job's report is read by `status`, with one more request for each
+job, because what the ResourceManager lists of a live application does not change with the verdict:
+tags and name are those of the submission, progress is at least 100 from the start
+(`ServiceScheduler.getProgress`), and diagnostics come with the end.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ LISTED_STATES = tuple(_YARN_STATES)
 
 @dataclass(frozen=True)
 class ListedJob:
-    """One row of a list.
+    """One row of a list: a job, or one run of it.
 
     Attributes:
-        state: YARN's state; RUNNING includes the start and the end of a job, and a job that has
-            failed while a container of it is held (`hold_on_failure`).
+        name: The job's name, as far as the run's name shows it; it may be a short form.
+        state: The state as YARN tells it; RUNNING includes the start and the end of a job, and a
+            job that has failed while a container of it is held (`hold_on_failure`).
         containers: The number of its containers; None if it is over.
-        memory_mib: Memory of these containers in MiB.
+        memory_mib: Memory of these containers in MiB; None if the job is over.
         elapsed_s: Seconds from submission to the end, or until now.
         run: The run's name.
         runs: How many runs of the job the ResourceManager lists; the row shows the newest of these
@@ -97,11 +98,11 @@ class JobSelection:
         queue: The queue; None for all queues.
         states: The states; empty for all.
         within_s: Maximum age in seconds since submission; None for any age.
-        limit: Maximum number of jobs; the newest are returned.
+        limit: Maximum number of rows; the newest are returned.
         names: Names of jobs or runs, or application ids, or patterns of them with `*`, `?` and
             `[a-c]`; empty for all.
-        every_run: Whether each run is a row; else each job is a row, with the facts of its newest
-            run.
+        every_run: Whether each run is a row; else each job is a row, which shows its newest live
+            run, or else its newest run.
     """
 
     user: str | None = None
@@ -120,7 +121,9 @@ class JobSelection:
         return frozenset(found for state in self.states for found in _YARN_STATES[state])
 
     def jobs(self, apps: Iterable[AppReport]) -> tuple[ListedJob, ...]:
-        """Return the selected jobs among applications, the newest first, by their runs' names."""
+        """Return the selected jobs among applications, the newest first. The names of the jobs are
+        taken from the names of their runs, so they may be short forms.
+        """
         jobs = [listed_job(app) for app in apps]
         rows = jobs if self.every_run else _newest_runs(jobs)
         return tuple(job for job in rows if self._is_selected(job))[: self.limit]
@@ -189,7 +192,8 @@ def _held_amount(app: AppReport, number: int | None) -> int | None:
 
 
 class Listing:
-    """Watches a selection of runs: one request for each poll, and one more when a job has ended.
+    """Watches a selection of runs: one request for each poll, one more when a job may have ended,
+    and some at the first poll.
 
     Each poll requests only the jobs that are not over. If a job is missing, it may have ended, so
     the ended jobs are requested, too. A ResourceManager keeps 10,000 ended applications by default,
@@ -216,8 +220,8 @@ class Listing:
         every_s: float = 5.0,
         on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
     ) -> Iterator[tuple[tuple[ListedJob, ...], tuple[ListedJob, ...]]]:
-        """Poll; after each poll yield the jobs that were not over at the first poll, and which of
-        these have changed.
+        """Poll until all selected jobs are over. After each poll yield the jobs that were not over
+        at the first poll, and which of these have changed.
 
         Args:
             every_s: Seconds between two polls.
@@ -253,7 +257,7 @@ class Listing:
     def _with_missing_ones(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
         """Return the jobs, with those added that were listed before and are not over: a
         ResourceManager that recovers its state lists fewer jobs for a moment
-        (hadoop-facts.md#failover).
+        (hadoop-facts.md#failover). One that has been missing for 30 s is in state UNKNOWN.
         """
         listed, now = {job.application_id for job in jobs}, self._cluster.clock()
         missing, before, self._missing = [], self._missing, {}
@@ -306,9 +310,11 @@ class Listing:
 
 
 class _FullNames:
-    """Looks up full job names, because a run's name may hold a shortened one.
+    """Looks up the full names of jobs, because a run's name may contain a short form of its job's
+    name.
 
-    Reads the services that YARN has stored on HDFS, if the address of HDFS is known.
+    Reads the services that YARN has stored on HDFS, if the address of HDFS is known, or the records
+    of runs; for three seconds at most.
 
     A short form has 8 characters, or 7 if the fifth is a hyphen; nothing is read for other names.
     """
@@ -318,8 +324,8 @@ class _FullNames:
         self._took_s = 0.0  # a file system that does not answer is not asked for each name
 
     def of(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
-        """Return the jobs with their full names. The services of other users cannot be read, so
-        their jobs may keep a short name.
+        """Return the jobs with their full names. Jobs of other users, whose services cannot be
+        read, and jobs for which the time is over keep the short name.
         """
         return tuple(
             replace(job, name=self._full_name_of(job)) if self._may_be_short(job) else job
@@ -360,7 +366,8 @@ def list_jobs(
     Args:
         selection: The filter.
         answer_s: Time limit in seconds for a ResourceManager to respond. With such a limit no other
-            source is asked, so a name may be a short form. None for `timeouts.failover`.
+            source is read, so a job's name may be a short form. None for the limit
+            `timeouts.failover`.
     """
     jobs = selection.jobs(_listed_apps(cluster, selection, answer_s))
     return jobs if answer_s is not None else _FullNames(cluster).of(jobs)

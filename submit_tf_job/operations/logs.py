@@ -44,7 +44,9 @@ def find_logs(
     say: Callable[[str], None],
     everything: bool = False,
 ) -> JobLogs:
-    """Return the logs of a job, running or over, by name or application id.
+    """Return the logs of a job, running or over, by name or application id; they are not read yet.
+    The logs of an application id that the ResourceManager has forgotten are found, too, unless the
+    connection is only for the caller's own jobs.
 
     Args:
         cluster: The cluster.
@@ -56,7 +58,6 @@ def find_logs(
 
     Raises:
         NoSuchJob: The job does not exist.
-        AuthError: The job belongs to another user.
     """
     from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
@@ -83,7 +84,7 @@ def find_logs(
 
 
 class JobLogs(NamedTuple):
-    """The logs of one job.
+    """The logs of one job; `find_logs` makes it, and describes the other attributes.
 
     Attributes:
         name: The job.
@@ -99,10 +100,13 @@ class JobLogs(NamedTuple):
     say: Callable[[str], None]
 
     def now(self) -> tuple[LogSource, list[TaskContainer], str]:
-        """Return the source of the logs, the selected containers, and the source's description.
+        """Return the source of the logs, the selected containers, and the source's name: `nodes`
+        for a job that runs, else that of the archive.
 
         Raises:
             NoSuchJob: The job has no logs; the message has the reason.
+            AuthError: The job runs and belongs to another user.
+            UsageError: The selected task does not exist.
         """
         from submit_tf_job.diagnose.amounts import clause
 
@@ -240,8 +244,8 @@ class JobLogs(NamedTuple):
     # --- when it is over --------------------------------------------------------------------------
 
     def archive(self) -> Archive:
-        """Return the logs of a job that is over: collected on HDFS, or at the cluster's log
-        server.
+        """Return the logs of a job that is over: collected on HDFS, or at the cluster's log server.
+        If they are still being collected, wait for them, for up to a minute.
 
         Raises:
             SubmitTFJobError: No source has logs; the error is that of the first source.
@@ -362,7 +366,7 @@ def logs(
     raw: bool = False,
     say: Say = lambda _sentence: None,
 ) -> Reading:
-    """Read the logs of a job, in order of time if the lines have timestamps.
+    """Return the lines of a job's logs, in order of time if they have timestamps.
 
     Args:
         cluster: The cluster.
@@ -442,7 +446,9 @@ def log_files(
     am: bool = False,
     say: Say = lambda _sentence: None,
 ) -> LogInventory:
-    """Return the log files of a job; arguments and errors are those of `logs`."""
+    """Return the log files of a job, including those of its ApplicationMaster; arguments and errors
+    are those of `logs`.
+    """
     from submit_tf_job.logs.entries import LogInventory
     from submit_tf_job.logs.read import listed
 

@@ -140,7 +140,7 @@ def _run_copies(
     *,
     overwrite: bool,
 ) -> Put:
-    """Make the directories and copy the files of one source."""
+    """Make the directories and copy the files of one source; `name` is the path of its copy."""
     storage.mkdirs(name.rpartition("/")[0] or "/", DIRECTORY_MODE)
     for copy in copies:
         if copy.size is None:
@@ -161,7 +161,7 @@ def _pieces_of(path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def _this_host(path: Path) -> Iterator[None]:
-    """Convert an error of this host's file system."""
+    """Raise an error of this host's file system as a `UsageError` about the path."""
     try:
         yield
     except OSError as error:

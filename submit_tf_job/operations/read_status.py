@@ -342,7 +342,7 @@ class StatusReader:
 
         Raises:
             NoSuchLogFile: The container has no such file.
-            ContainerGone: No NodeManager of the host knows the container any more.
+            ContainerGone: No NodeManager of the host has a record of the container's application.
             NodeUnreachable: No NodeManager of the host answers.
         """
         if host not in self._node_addresses:

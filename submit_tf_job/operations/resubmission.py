@@ -1,9 +1,9 @@
 """Submit a job again with more memory after a task ran out of it (`retries.memory`).
 
-Each follower of a job computes the same next submission, because the key of that submission is made
-from the run that failed. So there is one next application, however many followers submit it, as
-with any other submission (see `yarn.exactly_once`); and the command that submitted the first run,
-given again, finds the next one.
+Each follower of a job computes the same next submission, because the idempotency key of that
+submission is made from the name of the run that failed. So there is one next application, however
+many followers submit it, as with any other submission (see `yarn.exactly_once`); and the command
+that submitted the first run, given again, finds the next one.
 
 A follower without the job spec submits nothing: it waits for the run of a follower that has it.
 """
@@ -56,7 +56,8 @@ class Step(NamedTuple):
 
 def possible_later_runs(planned: Plan, run: str) -> tuple[str, ...]:
     """Return the names of all runs that `retries.memory` may start after a run of a plan. There are
-    several names for each step, because a POST that failed half-way uses up a number.
+    several names for each step, because a POST that failed half-way uses up a number of the key;
+    only a few numbers are considered.
     """
     rule, found, level = _memory_rule(planned), [], [run]
     for _ in range(rule[0] if rule else 0):
@@ -78,7 +79,14 @@ def _memory_rule(planned: Plan) -> tuple[int, float] | None:
 
 
 def run_after(job: str, user: str, run: str, number: int = 0) -> str:
-    """Return the name of the run that follows a run that ran out of memory."""
+    """Return the name of the run that `retries.memory` starts after a run that ran out of memory.
+
+    Args:
+        job: The job's name.
+        user: The job's user.
+        run: The run that ran out of memory.
+        number: How often a run with the key of this next submission was started before.
+    """
     return run_name(job, user, _key_after(run), number, name_limit=len(run))
 
 
@@ -139,8 +147,8 @@ def runs_of(planned: Plan) -> frozenset[str]:
 
 
 def _of_first(planned: Plan, run: str) -> Resubmission | None:
-    """Return a resubmission with number 0 if a run is certainly not one that `retries.memory`
-    submitted again; None if it may be one.
+    """Return a `Resubmission` with number 0 if a run's name shows that it is not one that
+    `retries.memory` submitted again; None if it may be one.
     """
     is_first = any(run == planned.run_of(number) for number in range(FIRST_RUNS))
     return Resubmission() if is_first else None
@@ -149,7 +157,8 @@ def _of_first(planned: Plan, run: str) -> Resubmission | None:
 def step_after(
     planned: Plan, earlier: Resubmission | None, former: str, cause: Cause
 ) -> Step | None:
-    """Return the next step after a job has failed, by its `retries.memory`; None if there is none.
+    """Return the next step after a job has failed, by its `retries.memory`; None if there is none,
+    because the job does not ask for it or did not run out of memory.
 
     Args:
         planned: The plan of the first submission, not the plan of a later one.
@@ -207,10 +216,11 @@ def ran_out_of_memory(status: JobStatus, cause: Cause | None) -> bool:
 
 
 def properties_of(cluster: Cluster, status: JobStatus) -> Mapping[str, str]:
-    """Return the service's properties, which the services API returns only while the job runs.
+    """Return the properties of a run's service: from the status if it has them, else from YARN's
+    copy on HDFS, because the services API returns them only while the job runs.
 
     Raises:
-        SubmitTFJobError: YARN's copy of the service cannot be read.
+        SubmitTFJobError: They can be read neither from the copy nor from the services API.
     """
     seen = status.service
     if seen is not None and service_properties.SUBMISSION in seen.properties:

@@ -1,5 +1,6 @@
-"""What differs between runs: exactly the keys, arguments, variables, files, packages and images
-that are not the same in all of them. Pure functions of the runs' records.
+"""Determine what differs between runs: exactly the keys of the job spec, arguments, variables,
+files, packages and images that are not the same in all of them. Pure functions of the runs'
+records.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _SHELL = re.compile(r"[\n;&|<>`$(]")  # a command for bash that is more than one
 
 @dataclass(frozen=True)
 class Difference:
-    """One key, argument, variable, file, package or image that is not the same in all runs.
+    """One key of the job spec, argument, variable, file, package or image that is not the same in
+    all runs.
 
     Attributes:
         kind: One of `KINDS`.
@@ -71,7 +73,9 @@ def _rank_of_item(item: _Item) -> tuple[int, str]:
 
 
 def _items_of(values: Mapping[str, Any]) -> Iterator[tuple[_Item, _OfRoles]]:
-    """Yield what a run was given: each item with its value in each role."""
+    """Yield what a run was given: each item (kind and name) with its value in each role; the role
+    is "" for the keys.
+    """
     for path, value in values["keys"].items():
         yield ("key", str(path)), {"": str(value)}
     found: dict[_Item, dict[str, str]] = {}
@@ -137,9 +141,8 @@ def differing_lines(
 
 
 def name_of_differences(job: str, found: Sequence[Difference]) -> str:
-    """Return a name for a job that differs from another job with the same name. The name is made
-    from the values in the last of two runs: `churn-lr0-1-units8`; "" if no value tells how they
-    differ.
+    """Return a name for a job that differs from another job with the name `job`. The name is made
+    from the values of the last run: `churn-lr0-1-units8`; "" if no value tells how they differ.
     """
     parts = [
         _name_part(one.name.rpartition(".")[2]) + _name_part(value)
@@ -159,7 +162,8 @@ def _name_part(text: str | None) -> str:
 
 def arguments_of(command: str | Sequence[Any]) -> dict[str, str]:
     """Return the arguments of a command by name: `--lr` for `--lr 0.1` and `--lr=0.1`, `lr` for
-    `lr=0.1`, `argument 1` for the first word after the program that has neither form.
+    `lr=0.1`, `argument 1` for the first word after the program that has neither form, and `program`
+    for the program. Several values are joined; an option without a value has the value `yes`.
 
     If bash runs more than one simple program call, the whole command is one argument with the name
     `command`.

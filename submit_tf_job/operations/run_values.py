@@ -1,5 +1,5 @@
-"""What a run was given, as its record keeps it: keys, and for each role the command, variables,
-files, packages and image. Pure functions of a job, or of a job spec's text.
+"""What a run was given, as its record keeps it: the keys of its job spec, and for each role the
+command, variables, files, packages and image. Pure functions of a job, or of a job spec's text.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _OTHER_NAMES = {"partition": "node_label"}
 def values_of_job(job: Job) -> dict[str, Any] | None:
     """Return what a run's record keeps of a job; None if it is too large for a record.
 
-    Keys that have their default value are left out, so that keys which a later version adds do not
-    count as a difference.
+    Keys of the job spec that have their default value are left out, so that keys which a later
+    version adds do not count as a difference.
     """
     keys, programs = dict(_keys_of(job, "")), dict(_small_programs(job))
     if job.hadoop:
@@ -49,8 +49,8 @@ def values_of_job(job: Job) -> dict[str, Any] | None:
 
 
 def _small_programs(job: Job) -> Iterator[tuple[str, str]]:
-    """Yield name and text of the programs that are sent with the job, as long as they are small:
-    programs often contain parameters.
+    """Yield name and text of the programs that are sent with the job, as long as they fit into 16
+    KiB together: programs often contain parameters.
     """
     left = _PROGRAM_BYTES
     files = {file.name: file for role in job.roles.values() for file in role.files}
@@ -93,8 +93,8 @@ def _hash_of(files: Mapping[str, str]) -> str:
 
 
 def _keys_of(made: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each field of a value class whose value is not the default, with the
-    names that the job spec has for them.
+    """Yield path and text of each field of a job, a role or another dataclass whose value is not
+    the default. The path consists of the names that the job spec has for the fields.
     """
     for item in fields(made):
         value = getattr(made, item.name)
@@ -155,12 +155,12 @@ def _text_of(value: Any) -> str:
 
 
 def values_of_record(record: Mapping[str, Any], *, written: bool = False) -> dict[str, Any] | None:
-    """Return what the run of a record was given; None if the record does not tell.
+    """Return what the run of a record was given; None if the record does not tell, or is damaged.
 
     Args:
         record: A run's record.
-        written: Return the values as the job spec has them, without defaults of keys and hashes of
-            files. For the record of an earlier version this is always so.
+        written: Return the values as they are written in the job spec, without hashes of files. For
+            the record of an earlier version this is always so.
     """
     submission = record.get("submission") or {}
     found = submission.get("values")

@@ -26,14 +26,15 @@ _USAGE_EVERY_S = 15.0  # between two reads by a live view; the container writes 
 def usage_of_status(
     cluster: Cluster, status: JobStatus, addresses: dict[str, list[str]] | None = None
 ) -> UsageReport | None:
-    """Return the use and the curves of a run; None if the run has none (yet).
+    """Return the use and the curves of a run; None if the run has none (yet), or belongs to another
+    user.
 
     While the run is alive this takes one request, to the node of its deciding task; after its end
     also one, to its record. If the record lacks the use, more requests are needed.
 
     Args:
         cluster: The run's cluster.
-        status: A status of the run, which has a report.
+        status: A status of the run.
         addresses: The nodes' web addresses by host; addresses that are found are added for the next
             call. None to ask the ResourceManager each time.
 
@@ -66,8 +67,8 @@ class UsageReader:
         self._addresses: dict[str, list[str]] = {}
 
     def of(self, status: JobStatus) -> UsageReport | None:
-        """Return the use and the curves of a run as they were read last; after an error these are
-        the values read before it.
+        """Return the use and the curves of a run as they were read last (see the class); None if
+        they could not be read yet; after an error these are the values read before it.
         """
         if status.run != self._run:
             self._run, self._last, self._read_at = status.run, None, float("-inf")
@@ -87,7 +88,9 @@ def lost_its_use(status: JobStatus) -> bool:
 
 
 def keep_usage(cluster: Cluster, status: JobStatus) -> None:
-    """Write the use and the curves of a run beside its record, if the deciding task could not."""
+    """Write the use and the curves of a run beside its record, if the deciding task could not,
+    because the run was stopped or killed. Do nothing if they are there, or cannot be read.
+    """
     if lost_its_use(status) and run_records.usage_of(cluster, status.run) is None:
         from submit_tf_job.usage_report import UsageReport
 

@@ -60,13 +60,15 @@ def take_stacks(cluster: Cluster, job: str | JobRef, task: str | None = None) ->
     stacks, and collects them; the result is read from the deciding task's node.
 
     Args:
-        job: The job.
-        task: Return those of this task only, such as `worker-1`; None for all.
+        cluster: The cluster.
+        job: Name of the job or run, an application id, or a run.
+        task: Return the stacks of this task only, such as `worker-1`; None for all.
 
     Raises:
         NoSuchJob: The job does not exist.
-        UsageError: No such task runs.
-        Refused: The job's commands do not run, or Hadoop is older than 3.3 (YARN-8693).
+        UsageError: `task` does not run.
+        Refused: The job's commands do not run, the deciding task's container is not known, or
+            Hadoop is older than 3.3 (YARN-8693).
         DeadlinePassed: The deciding task has not written the stacks within a minute.
     """
     ref = find(cluster, job)

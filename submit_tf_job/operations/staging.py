@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 class Staging:
     """The files of one submission below the staging directory of its cluster, whose file system is
-    opened at the first use: without files, none may be configured.
+    opened at the first use: a submission without files needs none.
 
     Args:
         settings: The user, and the address of HDFS.
-        root: The staging directory.
+        root: The staging directory; None for the default file system.
     """
 
     def __init__(self, settings: Settings, root: str | None) -> None:
@@ -51,7 +51,7 @@ class Staging:
 
     def stage_keytab(self, planned: Plan) -> list[str]:
         """Upload a keytab of this host to the directory where YARN reads it. Return that directory
-        if the keytab was not there before.
+        if the keytab was not there before; else, or if the job has no such keytab, [].
 
         Raises:
             AuthError: The directory cannot be written, or belongs to another user.
@@ -66,7 +66,8 @@ class Staging:
         return [secret.directory] if is_new else []
 
     def stage_lists(self, planned: Plan, lists: Mapping[str, bytes]) -> list[str]:
-        """Write the lists of sharded inputs (`DataCheck.lists`); return their directory.
+        """Write the lists of sharded inputs (`DataCheck.lists`); return their directory, or []
+        without lists.
 
         Raises:
             SubmitTFJobError: The directory cannot be written.
@@ -79,13 +80,13 @@ class Staging:
         return [planned.lists]
 
     def stage_files(self, planned: Plan, on_progress: Callable[[Sent], None]) -> list[str]:
-        """Upload the files that do not exist yet. Return their directories, except the directories
-        that all jobs share.
+        """Upload the files of a plan that HDFS does not have yet. Return their directories, except
+        the directories that all jobs share.
 
         Raises:
             AuthError: The directory cannot be written, or belongs to another user.
             Refused: The disk or the quota is full.
-            UsageError: A file was deleted or changed.
+            UsageError: A file of this host was deleted or changed.
             ClusterUnavailable: HDFS cannot be reached.
         """
         from submit_tf_job.storage import NoSuchPath
@@ -140,7 +141,7 @@ class Staging:
 
     def forget_others(self, directories: Collection[str]) -> None:
         """Remove the staged files of earlier runs of the job, except for the given directories,
-        which this run uses; ignore errors.
+        which this run uses; ignore errors. Do nothing if no directory is given.
         """
         from submit_tf_job.storage.staging import forget_earlier
 
@@ -156,7 +157,7 @@ def own_directories(uploads: Iterable[Upload]) -> list[str]:
 
 def forget_files(name: str, settings: Settings, services: str, posted_ms: int) -> None:
     """Remove the staged files of a job without runs, except files that a submission may be about to
-    use.
+    use. Do nothing without a staging directory.
 
     Args:
         name: The job's name.

@@ -49,22 +49,29 @@ def stop(
     reason: str = "",
     on_wait: Callable[[str], None] = lambda _line: None,
 ) -> JobStatus:
-    """Stop a job; do nothing for a job that is over.
+    """Stop a job, and return its status; do nothing for a job that is over. A job that has failed,
+    and whose container is held (`hold_on_failure`), is ended as failed. Once the job is stopped,
+    the run's record is completed, too.
 
     Args:
-        wait: Return only when YARN reports that the job is over.
+        cluster: The cluster.
+        job: Name of the job or run, an application id, or a run.
+        wait: Whether to wait until YARN reports that the job is over.
         grace_s: Seconds for the tasks to save and end before YARN stops the job; None for
-            `stop_grace` of its spec, which applies only with `wait`.
+            `stop_grace` of its spec, which applies only with `wait` and without `reason`.
         containers: With `wait`, also wait until its nodes report no live container.
-        reason: Have YARN kill the job at once, with this text in its diagnostics.
+        reason: Have YARN kill the job at once, with this text in its diagnostics; "" to end it
+            through the services API.
         on_wait: Called with one line while its tasks save, and if the job is over for YARN while
             its containers are alive.
 
     Raises:
+        NoSuchJob: The job does not exist.
         UsageError: `grace_s` is negative.
         Refused: With `grace_s`: the job's tasks cannot be asked to save, because the deciding
             task's container is not known, or Hadoop is too old.
-        DeadlinePassed: YARN reports the end of the job, but its containers are still alive.
+        DeadlinePassed: YARN does not end the job in time, or its containers are still alive after
+            that.
     """
     if grace_s is not None and grace_s < 0:
         raise UsageError(f"grace_s={grace_s}: a time to save is 0 seconds or more")
@@ -93,8 +100,9 @@ def stop_run(
     reason: str = "",
     on_wait: Callable[[str], None] = lambda _line: None,
 ) -> None:
-    """Have YARN end a run at once, without time to save. Arguments and errors are those of `stop`;
-    `containers` also applies if `wait` is False.
+    """Have YARN end a run at once, without time to save; do nothing if the ResourceManager does not
+    know it any more. Arguments and errors are those of `stop`; `containers` also applies if `wait`
+    is False.
     """
     from submit_tf_job.yarn.stopping import places_of, wait_until_gone
     from submit_tf_job.yarn.stopping import stop as stop_service
@@ -172,8 +180,8 @@ def release(cluster: Cluster, job: str | JobRef) -> JobStatus:
 
 
 def held_container(cluster: Cluster, ref: JobRef) -> HeldContainer | None:
-    """Return the container of a run that stays after its failure; None if there is none, or if the
-    run's status cannot be read.
+    """Return the container of a run that is held after its failure (`hold_on_failure`); None if
+    there is none, or if the run's status cannot be read.
     """
     try:
         return read_status(cluster, ref, detail=True).held
@@ -190,8 +198,8 @@ def _has_ended(cluster: Cluster, ref: JobRef) -> bool:
 
 
 def _end_as_stated(cluster: Cluster, ref: JobRef, on_wait: Callable[[str], None]) -> None:
-    """Give the tasks the time to save that the job spec states (`stop_grace`). If that is not
-    possible, tell the user so.
+    """Give the tasks the time to save that the job spec states (`stop_grace`). If that is refused,
+    tell the user so. Do nothing if the job states no such time, or if its service cannot be read.
     """
     client = cluster.client
     try:
@@ -222,8 +230,8 @@ def _end_gracefully(
         on_wait: Called with a line for the user.
 
     Raises:
-        Refused: The deciding task is not known, or Hadoop is
-            too old (before 3.3, YARN-8693).
+        Refused: The deciding task's container is not known, or Hadoop is too old (before 3.3,
+            YARN-8693).
     """
     reader = StatusReader(cluster, ref)
     seen = reader.read(detail=True)
@@ -260,7 +268,12 @@ def _end_gracefully(
 
 
 def deciding_container(seen: JobStatus) -> str | None:
-    """Return the container that gets the signals; None if nothing runs that could save."""
+    """Return the deciding task's container, which gets the signals of a stop or of `stacks`; None
+    if the job's commands do not run.
+
+    Raises:
+        Refused: The job runs, and the container is not known.
+    """
     name = seen.name
     if seen.state.is_final or seen.app is None or seen.app.state.value != "RUNNING":
         return None

@@ -62,7 +62,7 @@ class Submission:
         plan: The run's plan.
         warnings: What the cluster does differently from what the job spec says, though the job
             runs.
-        after: The earlier run of the same key, which has ended; "" if there was none.
+        after: The earlier run of the same idempotency key, which has ended; "" if there was none.
     """
 
     ref: JobRef
@@ -206,8 +206,11 @@ def make_plan(
     """Return the plan of a submission; sends no request.
 
     Args:
-        key: As for `plan`.
-        again: As for `plan`.
+        job: The job.
+        settings: The settings.
+        key: The idempotency key of the submission; None for a hash of the job and its files.
+        again: Whether the key is run again after its run has ended; None for never if a key is
+            given, and always if not.
         lifetime: Whether to give a job without a lifetime the lifetime of the settings
             (`detached_lifetime`). This is for a job that nobody follows: nothing on the cluster
             ends a job whose ApplicationMaster never gets a container (docs/internals/endings.md).
@@ -215,6 +218,7 @@ def make_plan(
 
     Raises:
         JobSpecError: YARN or a NodeManager would refuse the job.
+        UsageError: The key is not valid.
         Refused: This version of Hadoop could not read the stored service again.
     """
     from submit_tf_job.plan import plan
@@ -243,11 +247,13 @@ def submit(
 ) -> Submission:
     """Submit a plan exactly once, even if a response is lost, and return its run.
 
-    If a run of the same key is alive, that run is returned. If a run of the key has ended, the
-    plan's `again` decides whether the key is run again, as a run with the next number.
+    The plan has an idempotency key. If a run with this key is alive, that run is returned. If a run
+    with the key has ended, the plan's `again` decides whether the key is run again, as a run with
+    the next number. If it may be run again, a run that has failed and whose container is still held
+    (`hold_on_failure`) is stopped first.
 
     Args:
-        planned: The plan of the key's first run (number 0).
+        planned: The plan of the first run with the key (number 0).
         cluster: The cluster.
         on_upload: Called with the progress of the upload, from any thread, one call at a time.
         on_wait: Called with one line when the submission has to wait.
@@ -256,7 +262,10 @@ def submit(
         The run, new or adopted.
 
     Raises:
-        JobSpecError: An input or output does not exist, or cannot be read or written.
+        JobSpecError: An input, output or keytab does not exist, or cannot be read or written; or
+            this version of Hadoop cannot run the job.
+        AuthError: The ResourceManager sees another user (`check_identity`), or the staging
+            directory cannot be written.
         NameTaken: Another run of the job, with another key, is alive.
         KeyReused: The key that the caller gave was used before, for other settings or files.
         Refused: The cluster refuses the job.
@@ -323,8 +332,9 @@ def submit(
 
 
 def _with_other_name(cluster: Cluster, planned: Plan, error: NameTaken) -> NameTaken:
-    """Return the error with a hint that suggests another name, which says how the job differs from
-    the run that is alive.
+    """Return the error that the job's name is taken, with a hint that suggests another name, made
+    from what differs from the run that is alive. The error is returned unchanged if that run has no
+    record, or if nothing differs.
     """
     from submit_tf_job.operations.run_differences import differences, name_of_differences
 
@@ -363,8 +373,8 @@ def stage(planned: Plan, settings: Settings) -> None:
 def _keyed_submission(
     planned: Plan, cluster: Cluster, preparation: _Preparation
 ) -> KeyedSubmission:
-    """Return what `exactly_once.submit` needs. The records of runs are read only for a key that is
-    not always run again.
+    """Return what `exactly_once.submit` needs. The records of runs are read only for an idempotency
+    key that is not always run again (`Again`).
     """
     from submit_tf_job.yarn.exactly_once import KeyedSubmission
 
@@ -414,7 +424,9 @@ class _Preparation:
         self.said: tuple[str, ...] = ()  # what the job may meet on this cluster
 
     def prepare(self, number: int) -> None:
-        """Make the checks that may refuse the job, and stage its files."""
+        """Make the checks that may refuse the job, and stage its files, for the run with this
+        number.
+        """
         from submit_tf_job.diagnose.fit import check_largest
 
         cluster, staging = self._cluster, self._staging
@@ -429,7 +441,9 @@ class _Preparation:
         self._files += staging.stage_files(planned, self._on_upload)
 
     def undo(self) -> None:
-        """Remove the staged files of a submission that was refused."""
+        """Remove the staged files of a submission that was refused. Do nothing if YARN has a stored
+        copy of the run, or if that is not known: another process may be about to start the run.
+        """
         try:
             # another process with the same submission may be about to start this run
             if self._stored is None or self._stored.copy_of(self._planned.run) is not None:
@@ -469,9 +483,9 @@ def _several_runs_warning(job: str, ref: JobRef, others: tuple[str, ...]) -> str
 
 
 def _for_version(planned: Plan, cluster: Cluster) -> Plan:
-    """Return the plan for the cluster's version of Hadoop, if that version can run the job. The
-    request for the version is the first of a submission: if no ResourceManager answers it, `submit`
-    gives up after `timeouts.failover`, not after `timeouts.submit`.
+    """Return the plan for the cluster's version of Hadoop, if that version can run the job; raise
+    an error if not. The request for the version is the first of a submission: if no ResourceManager
+    answers it, `submit` gives up after `timeouts.failover`, not after `timeouts.submit`.
     """
     from submit_tf_job.plan.check import check_old_hadoop, check_version
 

@@ -1,5 +1,5 @@
-"""Checks before the POST: whether a job's inputs and outputs exist, and whether its containers fit
-the nodes and the queue.
+"""Checks before the POST: whether a job's inputs, outputs and keytab exist and can be used, whether
+a gateway's caller may name their URIs, and whether the containers fit the nodes and the queue.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ def check_capacity(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
     """Check whether the nodes can run the images of a job, and whether all its containers fit on
     the cluster at the same time.
 
-    Sends at most one request for the nodes, and one for the queues if the job names one. A cluster
-    that does not answer is not an error.
+    Does nothing if `capacity_check` of the settings is `off`. Sends at most one request for the
+    nodes, one for the queues if the job names one, and, for a job with images, some to
+    NodeManagers. A cluster that does not answer is not an error.
 
     Returns:
         What may keep the job from starting, or from running in its image.
@@ -95,9 +96,13 @@ def _limits_of_queue(
 
 
 def _why_no_room(planned: Plan, cluster: Cluster, nodes: Nodes, scheduler: Scheduler | None) -> str:
-    """Return why the job cannot start now; "" if no obstacle is known.
+    """Return why the job cannot start now, or only after the cluster has grown; "" if no obstacle
+    is known.
 
     Sends no request for a job of one task without a node label.
+
+    Raises:
+        Refused: The job can never start, and `capacity_check` of the settings is `refuse`.
     """
     from submit_tf_job.diagnose import fit
 
@@ -119,10 +124,14 @@ def _why_no_room(planned: Plan, cluster: Cluster, nodes: Nodes, scheduler: Sched
 
 
 def _nodes_without_images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
-    """Return which nodes run no images, if the job needs an image; "" if no such node is known.
+    """Return a warning about nodes that run no images, if the job requires its image
+    (`image_policy`); "" if no such node is known.
 
     Sends one or two requests for the properties of a NodeManager; if that node runs no images, the
-    same requests to some other nodes.
+    same requests to up to seven other nodes.
+
+    Raises:
+        JobSpecError: No node runs images.
     """
     from submit_tf_job.diagnose.capacity import ways_out, why_no_images
     from submit_tf_job.jobspec.job import ImagePolicy
@@ -180,7 +189,7 @@ _NOT_FROM_HERE = (
 
 def open_named(settings: Settings, uri: str, *, for_caller: bool) -> Storage | None:
     """Open the storage of a URI that a job spec names. All code that opens such a URI calls this
-    function.
+    function: it is a security guard.
 
     Args:
         settings: The user, and the address of HDFS.
@@ -200,8 +209,8 @@ def open_named(settings: Settings, uri: str, *, for_caller: bool) -> Storage | N
 
 
 def check_client_config(job: Job, settings: Settings) -> None:
-    """Refuse a `docker_client_config` of a gateway's caller that is not on the cluster's own HDFS:
-    the ResourceManager opens it.
+    """Refuse a `docker_client_config` of a gateway's caller that is not on the cluster's own HDFS.
+    This is a security guard: the ResourceManager opens the URI.
 
     Raises:
         JobSpecError: The `docker_client_config` is outside the cluster's own HDFS.
@@ -217,7 +226,8 @@ def check_client_config(job: Job, settings: Settings) -> None:
 
 
 def check_keytab(job: Job, settings: Settings, *, for_caller: bool) -> None:
-    """Check a keytab on HDFS, if this host can read HDFS.
+    """Check a job's keytab on HDFS, if this host can read HDFS. Do nothing for a job without a
+    keytab, or with one of this host.
 
     Args:
         job: The job.
@@ -226,7 +236,8 @@ def check_keytab(job: Job, settings: Settings, *, for_caller: bool) -> None:
 
     Raises:
         JobSpecError: The keytab does not exist, cannot be read, is readable for every user, or
-            belongs to another principal.
+            belongs to another principal; or a caller of a gateway names a keytab outside the
+            cluster's own HDFS.
     """
     kerberos = job.kerberos
     if kerberos is None or kerberos.secret is not None or not kerberos.keytab.startswith("hdfs://"):
@@ -279,8 +290,8 @@ class DataCheck:
     Args:
         job: The job.
         settings: The user, and the address of HDFS.
-        on_this_machine: Whether the job's tasks run on this machine, so that `file://` means the
-            same for the tasks.
+        on_this_machine: Whether the job's tasks run on this machine, so that `file://` names the
+            same files here.
         for_caller: Whether a caller of a gateway wrote the job. Then only URIs on the cluster's own
             HDFS are checked, with the rights of that caller (`open_named`).
 
@@ -319,7 +330,10 @@ class DataCheck:
             raise JobSpecError(problems)
 
     def _storage_of_uri(self, uri: str) -> Storage | None:
-        """Open the storage of a URI; return None for a URI that only the tasks can reach."""
+        """Open the storage of a URI. Return None, so that nothing is opened, for `file://` if the
+        tasks run on other machines; and, as a security guard, for every URI of a gateway's caller
+        outside the cluster's own HDFS (`open_named`).
+        """
         if uri.startswith("file:") and not self.on_this_machine:
             return None
         return open_named(self.settings, uri, for_caller=self.for_caller)
@@ -332,7 +346,7 @@ class DataCheck:
         hint: str = _NOT_FROM_HERE,
     ) -> list[Problem]:
         """Return the problems that `check` finds at a URI. An error is returned as a problem at
-        this path of the job spec.
+        `path` of the job spec.
 
         Raises:
             ClusterUnavailable: The URI's file system cannot be reached from this machine.
@@ -431,7 +445,9 @@ class DataCheck:
             return [self.job.problem(path, f"{output.uri}: no directory can be made there")]
 
     def _existing_data(self, output: Output, storage: Storage, path: str) -> list[Problem]:
-        """Return the existing data that an upload would replace."""
+        """Return a problem if there is data that an upload would replace, and the job spec does not
+        allow that (`overwrite`).
+        """
         from submit_tf_job.jobspec.job import Uploader
         from submit_tf_job.plan.data import writers
 
@@ -487,7 +503,7 @@ class DataCheck:
     # --- messages ---
 
     def _error_sentence(self, error: SubmitTFJobError, uri: str) -> str:
-        """Return one sentence for an error."""
+        """Return one sentence for an error at a URI."""
         if isinstance(error, FileNotFoundError):
             return f"{uri} is not there, as {self.settings.user} sees it"
         told = error.message

@@ -59,7 +59,7 @@ class _Endpoint(NamedTuple):
 
 
 def links_of(seen: JobStatus) -> tuple[Link, ...]:
-    """Return the links to the tasks' `ports` that are known already.
+    """Return the links to the tasks' `ports` that are known already; () for a job that is over.
 
     The bootstrap of each task reports its ports. For a task whose bootstrap has not reported yet,
     the record of the container is used.
@@ -82,8 +82,8 @@ def links_of(seen: JobStatus) -> tuple[Link, ...]:
 def _yarn_endpoints(
     components: Iterable[ObservedComponent],
 ) -> Iterator[tuple[str, _Endpoint, dict[str, int]]]:
-    """Return the tasks with their ports by name; a port is 0 if only the bootstrap reports its
-    number.
+    """Yield each task with its address and its ports by name; a port is 0 if only the bootstrap
+    reports its number.
     """
     for component in components:
         ports = dict(_parse_ports(component.properties.get(service_properties.PORTS, "")))

@@ -27,7 +27,7 @@ class TimelinePart:
         part: The kind of the part: `waited`, `containers`, `files`, `prepared`, `trained`, `lost`
             (a training after which all tasks started again), `saved`, `stored`, `held`, `ended` or
             `logs`.
-        sentence: The same as a sentence for people.
+        sentence: The part in words, for people.
         from_ms: When the part began, in milliseconds since 1970.
         until_ms: When the part ended, in milliseconds since 1970; None while the part has not
             ended.
@@ -41,6 +41,7 @@ class TimelinePart:
 
 def timeline_of(seen: JobStatus) -> tuple[TimelinePart, ...]:
     """Return the parts of a run that are known, in order of time; () before YARN has accepted it.
+    Parts of less than half a second are left out.
 
     The times come from several clocks: for YARN's own events from YARN's clock, for all other
     events from the deciding task's clock, corrected by a difference of more than a minute. So that
@@ -81,7 +82,9 @@ def _all_parts(seen: JobStatus) -> Iterator[TimelinePart]:
 
 
 def _own_moments(report: JobReport) -> Iterator[int]:
-    """Yield moments at which containers of the job certainly ran."""
+    """Yield moments of the report, in milliseconds since 1970, at which containers of the job
+    certainly ran.
+    """
     if report.started_at:
         yield _in_ms(report.started_at)
     for one in report.generations:

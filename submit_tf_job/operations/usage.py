@@ -1,5 +1,5 @@
-"""What a job used compared with what it asked for, what the ResourceManager charges for it, and
-what to ask for next time; and the sum of the charges for a team.
+"""Resources: what a job used compared with what it asked for, what the ResourceManager charges for
+it, what to ask for next time, and the sum of the charges for a team.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ class JobUse:
 
     Attributes:
         elapsed_s: Seconds from its submission to its end, or until now.
-        asked: What each role asks for; empty if the request cannot be read.
+        asked: What each role asks for; empty if neither the service nor the run's record can be
+            read.
         charge: What the ResourceManager has counted until now, including the ApplicationMaster;
             None if it has forgotten the run, or if the user may not view it.
         used: What the run's tasks reported; None if they have not reported (yet), or if another
             user owns the job.
         unknown: Why `used` is None; "" if it is not None.
-        advice: What to ask for next time; empty before a fifth of the run has passed.
+        advice: What to ask for next time; empty if the run does not show that yet (`shows_need`).
     """
 
     name: str
@@ -68,7 +69,8 @@ class JobUse:
 
 
 def usage_of(cluster: Cluster, job: str | JobRef) -> JobUse:
-    """Return what a run, or a job's newest run, uses and asked for, with advice.
+    """Return what a run, or a job's newest run, uses and asked for, with advice if the run shows
+    what the job needs (`shows_need`).
 
     Args:
         cluster: The cluster.
@@ -130,7 +132,8 @@ def _asked_of(service: ObservedService | None) -> dict[str, Asked]:
 
 def shows_need(status: JobStatus) -> bool:
     """Return whether a run shows what the job needs: it has succeeded, or a fifth of its training
-    or of its lifetime has passed; False if a task ran out of memory.
+    or of its lifetime has passed; False if a task ran out of memory, or if it is not known how much
+    has passed.
     """
     report, app = status.report, status.app
     if status.state is JobState.SUCCEEDED:
@@ -150,7 +153,9 @@ def shows_need(status: JobStatus) -> bool:
 
 
 def step_mib(cluster: Cluster) -> int:
-    """Return the step of memory in MiB: the cluster gives only multiples of this amount."""
+    """Return the step of memory in MiB: the cluster gives only multiples of this amount
+    (yarn.scheduler.minimum-allocation-mb, 1024 by default).
+    """
     conf = cluster.settings.hadoop_conf
     with suppress(SubmitTFJobError, ValueError):
         if conf is not None:
@@ -226,8 +231,8 @@ def _advice_for(role: str, key: str, sentence: str, value: object) -> Advice:
 
 
 def waste(use: JobUse) -> str:
-    """Return a sentence about a role that used less than a quarter of its memory for more than ten
-    minutes; "" if there is no such role.
+    """Return a sentence about a role that ran for more than ten minutes and used less than a
+    quarter of its memory at its peak; "" if there is no such role.
     """
     roles = use.used.roles if use.used else {}
     for role, asked in use.asked.items():
@@ -309,8 +314,8 @@ class Account:
 
 
 def accounts(cluster: Cluster, by: str, selection: JobSelection) -> tuple[Account, ...]:
-    """Return the accounts of the selected runs, by `user`, `queue` or `job`, the largest first; one
-    request lists all applications.
+    """Return the accounts of the selected runs, by `user`, `queue` or `job`, sorted by memory, the
+    largest first; one request lists all applications.
 
     The ResourceManager knows only the applications that it remembers, by default 10,000 that have
     ended.
@@ -325,5 +330,5 @@ def accounts(cluster: Cluster, by: str, selection: JobSelection) -> tuple[Accoun
 
 
 def total(rows: Iterable[Account]) -> Charge:
-    """Return the sum of some accounts."""
+    """Return the sum of the charges of some accounts."""
     return sum((one.charge for one in rows), Charge())

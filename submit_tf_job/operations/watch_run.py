@@ -45,8 +45,8 @@ VERDICT_S = 200.0
 
 @dataclass(frozen=True)
 class Trouble:
-    """The cluster does not answer, and is asked again; the next status event means that it answers
-    again.
+    """The cluster could not be reached, and the request will be repeated; the next `JobStatus`
+    means that the cluster answers again.
     """
 
     error: ClusterUnavailable
@@ -63,7 +63,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class End:
-    """The last event.
+    """The last event of a watch.
 
     Attributes:
         status: The last status.
@@ -119,8 +119,9 @@ def watch_run(
     ends a job whose deciding task gets no container. With `own`, jobs of both kinds are stopped
     here.
 
-    With or without `own`, a watch has YARN kill an application that is still alive some time after
-    its job's end, because it still waits for a container (docs/internals/endings.md).
+    With or without `own`, a watch of the user's own job has YARN kill an application that is still
+    alive some time after its job's end, because it still waits for a container
+    (docs/internals/endings.md).
 
     Args:
         until: Returns whether to end before the run is over; never by default.
@@ -134,7 +135,9 @@ def watch_run(
         Each status, or the error of a cluster that cannot be reached, and then a pause; `End` last.
 
     Raises:
-        DeadlinePassed: `timeout_s` passed; the job may still be running.
+        DeadlinePassed: `timeout_s` passed, and the job may still be running, or its verdict depends
+            on logs that are not collected yet. For a job that is over otherwise, `End` is yielded
+            at the deadline.
         ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
     """
     end_leftovers = ends_leftovers(cluster, ref)
@@ -188,14 +191,18 @@ class _Limits:
         self._left_at: float | None = None  # when the deciding task was first seen to have left
 
     def unreachable(self, error: ClusterUnavailable) -> None:
-        """Raise the error if the cluster has been unreachable for too long."""
+        """Raise the error if the cluster has been unreachable for longer than
+        `timeouts.unreachable`.
+        """
         if self._clock() - self._answered_at > self._unreachable_s:
             raise error
         # a read waits for a ResourceManager by itself, so a short pause after it is enough
         self._changed_at = self._clock()
 
     def answered(self, status: JobStatus, *, is_change: bool) -> None:
-        """Note that the cluster has answered, with this status."""
+        """Record that a status was read now. `is_change` tells whether the pauses must become short
+        again.
+        """
         self._answered_at = self._clock()
         if is_change:
             self._changed_at = self._answered_at
@@ -234,7 +241,8 @@ class _Limits:
 
 
 def _at_the_deadline(ref: JobRef, last: JobStatus | None, timeout_s: float) -> JobStatus:
-    """Return the last status if the job is over and its logs can only explain the verdict.
+    """Return the last status of a watch whose time limit has passed, if the job is over and its
+    logs can only explain the verdict.
 
     Raises:
         DeadlinePassed: The job is not over, or its verdict depends on the logs.
@@ -276,8 +284,8 @@ def _doubt_s(status: JobStatus) -> float:
 
 
 def _without_logs(status: JobStatus) -> JobStatus:
-    """Return the status with the verdict that was found without logs, if the logs have not arrived
-    in time.
+    """Return the status with the verdict that is reached without logs, if the logs are still being
+    collected; else return the status unchanged.
     """
     return replace(status, evidence=Evidence.UNREADABLE) if _awaits_logs(status) else status
 
@@ -290,10 +298,12 @@ LEFT_OVER_S = 60.0  # with Hadoop's defaults an ApplicationMaster has exited by 
 
 
 def waits_in_vain(clock: Callable[[], float]) -> Callable[[JobStatus], bool]:
-    """Return a function that returns for each status whether the job can never start.
+    """Return a function that is called with each status, and returns whether the job can never
+    start.
 
-    The deciding task must be without container for some time: a ResourceManager or an
-    ApplicationMaster that restarts lists no containers for some seconds.
+    It returns True if a container failed before its bootstrap, or if the deciding task has been
+    without a container for longer than `start_timeout`, and is seen so for 30 s: a ResourceManager
+    or an ApplicationMaster that restarts lists no containers for some seconds.
     """
     since: float | None = None
 
@@ -312,7 +322,8 @@ def waits_in_vain(clock: Callable[[], float]) -> Callable[[JobStatus], bool]:
 
 def ends_leftovers(cluster: Cluster, ref: JobRef) -> Callable[[JobStatus], None]:
     """Return a function to call with each status. It has YARN kill an application that is still
-    alive some time after the end of its job.
+    alive a minute or more after the end of its job; errors are ignored, because only the job's
+    owner may kill it.
 
     The verdict of the report stays valid: it is also written into YARN's diagnostics, where `list`
     reads it.
@@ -349,7 +360,8 @@ def _why_it_waited(cluster: Cluster, status: JobStatus) -> str:
 
 
 def end_in_vain(cluster: Cluster, ref: JobRef, status: JobStatus) -> JobStatus:
-    """Have YARN kill a job that can never start, and return its status with the reason.
+    """Have YARN kill a job that can never start, and return its status with the reason. A job that
+    has ended by itself meanwhile keeps its own verdict.
 
     YARN stores the reason in the application's diagnostics, so every later command returns the same
     verdict.

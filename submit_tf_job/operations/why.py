@@ -37,7 +37,9 @@ _T = TypeVar("_T")
 
 
 def is_waiting(status: JobStatus) -> bool:
-    """Return whether a job has waited long enough to determine the reason."""
+    """Return whether a job has waited for at least five seconds, so that it is worth the requests
+    to determine why.
+    """
     from submit_tf_job.observation import JobState
 
     waits = status.state in (JobState.PENDING, JobState.STARTING)
@@ -120,7 +122,9 @@ def _read_situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situ
 
 
 def _none_on_error(ask: Callable[[], _T]) -> _T | None:
-    """Return the result of a request, or None if it fails, so that other causes are still found."""
+    """Return the result of a request; None if it fails, so that causes that do not depend on it are
+    still found.
+    """
     try:
         return ask()
     except SubmitTFJobError:
@@ -222,8 +226,10 @@ END_BYTES = 256 * 1024
 
 
 def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
-    """Return why a job failed. If this is the first status after the job's end, the run's record is
-    completed, too; a completion that takes longer than `RECORD_S` continues in a thread.
+    """Return why a job failed. Also, whether it failed or not, complete the run's record if the job
+    is over and the record has no end yet. A completion that takes longer than `RECORD_S` continues
+    in a thread; for a run that was stopped or killed, whose use must be saved, the limit is
+    `LIMIT_S`.
 
     Args:
         cluster: The job's cluster.
@@ -231,7 +237,7 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
 
     Returns:
         The cause; None if the job has not failed, or no readable source explains more than the
-        verdict. The function never raises an error and never changes the verdict.
+        verdict within `LIMIT_S`. The function never raises an error and never changes the verdict.
     """
     from submit_tf_job.observation import JobState
 
@@ -244,8 +250,8 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
 
 
 def _record_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> Iterator[bool]:
-    """Complete the record of a run that is over, and yield whether the record had no end before;
-    errors are only logged.
+    """Complete the record of a run that is over, and write its use beside the record if the
+    deciding task could not; yield whether the end was added. Errors are only logged.
     """
     try:
         was_completed = run_records.complete(cluster, status, cause)
@@ -273,7 +279,7 @@ def _find_cause(cluster: Cluster, seen: JobStatus) -> Cause | None:
 
 def _with_fitting_hint(cluster: Cluster, seen: JobStatus, cause: Cause | None) -> Cause | None:
     """Return the cause without advice to do what the job already does, according to its posted
-    service.
+    service, or what its queue does not allow.
     """
     from submit_tf_job.diagnose.advice import JobKeys, advises, fitting
 
@@ -347,7 +353,9 @@ def _last_output(cluster: Cluster, app: AppReport, suspect: Failure) -> str:
 
 
 def _end_of_output(cluster: Cluster, app: AppReport, suspect: Failure, file: str) -> str:
-    """Return the end of a task's file. The carriage returns that progress bars print are kept."""
+    """Return the end of a log file of the failed task; "" if it cannot be read. The carriage
+    returns that progress bars print are kept.
+    """
     if not suspect.container_id:
         return ""
     container, host = suspect.container_id, suspect.host
@@ -359,7 +367,9 @@ def _output_of_task(cluster: Cluster, app: AppReport, task: ReportedTask) -> str
 
 
 def _output_of_missing_task(cluster: Cluster, seen: JobStatus, log: str) -> tuple[str, str] | None:
-    """Return the output of a task with a container that never reported to the deciding task."""
+    """Return the name and the output of a task with a container that never reported to the deciding
+    task; None if there is none.
+    """
     from submit_tf_job.yarn.amlog import container_of
 
     if seen.report is None or seen.app is None:
@@ -384,8 +394,8 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(cluster: Cluster, status: JobStatus) -> Diagnosis:
-    """Return why a job waits or failed; send no request for a job that does not wait and has not
-    failed.
+    """Return why a job waits or failed. For a job that is over the run's record is completed, too
+    (`why_failed`); for a job that runs no request is sent.
 
     Failed requests are ignored: a diagnosis never changes a verdict and never raises an error.
     """

@@ -33,7 +33,7 @@ def description_lines(
     width: int | None = None,
 ) -> Iterator[str]:
     """Return the lines of `describe`: the lines of `status`, the use of resources, then tasks,
-    limits, links and the last events.
+    GPUs, start, limits, attempts of the ApplicationMaster, and the last events.
     """
     yield from job_lines(status, diagnosis.pending, diagnosis.failure)
     if uses:
@@ -71,7 +71,9 @@ def _gpu_lines(tasks: Sequence[TaskDetail]) -> Iterator[str]:
 def task_rows(
     tasks: Sequence[TaskDetail], now_ms: int, most: int = _TASKS_SHOWN
 ) -> Iterator[list[str]]:
-    """Return the rows of the table of tasks, those with problems first."""
+    """Yield the rows of the table of tasks, at most `most`; first the tasks that neither run nor
+    have ended well.
+    """
     calm = ("running", "succeeded", "ended", "ready")
     for task in sorted(tasks, key=lambda task: task.state in calm)[:most]:
         age_s = task.launched_ms and (now_ms - task.launched_ms) / 1000
@@ -118,8 +120,8 @@ def stacks_object(found: JobStacks) -> dict[str, Any]:
 
 
 def stacks_lines(found: JobStacks) -> Iterator[str]:
-    """Return one line for each task that tells where in the program it is, and then the stacks of
-    each task.
+    """Return the task that differs, one line for each task with the place in the program where it
+    is, and then the stacks of each task.
     """
     if found.differs:
         yield f"{found.differs} stands elsewhere than the other tasks"

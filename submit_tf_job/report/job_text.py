@@ -45,7 +45,7 @@ _QUOTED = 6
 
 
 def link_lines(links: Sequence[Link]) -> Iterator[str]:
-    """Return one line for each link, up to a limit."""
+    """Return one line for each of the first ten links, and one line about the others."""
     for link in links[:_MAX_LINKS]:
         text = f"{link.task} {link.name}  {link.url}"
         if link.via:
@@ -135,7 +135,9 @@ def progress_words(progress: ReportedProgress | None) -> str:
 
 
 def left_words(report: JobReport) -> str:
-    """Return "about … left" with the deciding task's estimate; "" if there is no estimate."""
+    """Return "about … left" with the deciding task's estimate; "" if there is no estimate, if its
+    time has passed, or if the job's commands do not run.
+    """
     progress, now = report.progress, report.updated_at
     if progress is None or progress.left_s is None or report.state != "running":
         return ""
@@ -315,7 +317,9 @@ def _duration_words(status: JobStatus) -> str:
 
 
 def cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
-    """Return the lines for the causes of a waiting job, the most important first."""
+    """Return the lines for the causes of a waiting job, the most important first; at most four are
+    shown.
+    """
     for label, cause in zip(_LABELS, causes, strict=False):
         yield f"  {label}: {cause.sentence}"
         if cause.hint:

@@ -76,7 +76,9 @@ class JobView:
         self._lines: Mapping[str, str] = {}
 
     def take(self, event: Event) -> None:
-        """Take the facts of an event, and draw."""
+        """Record an event, read what the view shows besides (use, log lines) if that is due, and
+        draw. Events that the view does not show are ignored.
+        """
         if isinstance(event, JobStatus):
             self._last, self._trouble = event, ""
             if not is_waiting(event):
@@ -96,7 +98,9 @@ class JobView:
         self._show(self)
 
     def draw(self, width: int, height: int) -> Iterator[str]:
-        """Return the lines of the view; they may contain any text of logs and servers."""
+        """Return the lines of the view; the control characters of logs and servers are not escaped
+        in them.
+        """
         if self._last is None:
             yield self._trouble or "looking …"
             return

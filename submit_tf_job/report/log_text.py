@@ -57,7 +57,7 @@ class _Heads:
     """The text before the lines of each task, with a different colour for each task.
 
     Args:
-        tasks: The known tasks; those that are followed from the beginning appear one by one.
+        tasks: The tasks that are known already; others may be added later.
         colours: Whether the tasks are coloured.
     """
 
@@ -105,7 +105,7 @@ def _time_head(at: float | None, colours: bool) -> str:
 
 
 def _printable_lines(data: bytes, head: str) -> str:
-    """Return lines without control characters for a terminal."""
+    """Return lines for a terminal, each after `head`, with control characters escaped."""
     text = data.decode("utf-8", "backslashreplace")
     harmless = not data.translate(None, _HARMLESS)
     if harmless or text.replace("\n", "").replace("\t", "").isprintable():

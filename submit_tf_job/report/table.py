@@ -20,10 +20,10 @@ def columns(
     optional: Sequence[int] = (),
     ids: Sequence[int] = (),
 ) -> Iterator[str]:
-    """Align rows, the first of which may be a heading.
+    """Yield one line for each row, with aligned columns.
 
     Args:
-        rows: Rows of the same length.
+        rows: Rows with the same number of cells; the first may be a heading.
         width: Columns of the terminal; None for no limit. If a line is too long, optional columns
             are omitted first, and then the widest column is cut until it fits.
         optional: Columns that may be omitted, beginning with the last column.
@@ -100,7 +100,7 @@ def value_text(value: float) -> str:
 
 
 def clean(text: str, *, keep_lines: bool = False) -> str:
-    """Return a text in which control characters, except tabs, are escaped.
+    """Return a text in which control characters and newlines, but not tabs, are escaped.
 
     Args:
         text: A text that another program has written.

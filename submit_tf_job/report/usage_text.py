@@ -86,7 +86,9 @@ def _bar_line(
 
 
 def bar(mean: float, peak: float, asked: float | None) -> str:
-    """Return a bar of plain characters; blanks if no amount was asked for."""
+    """Return a bar of ASCII characters: `#` up to the mean, `=` up to the peak, of the amount that
+    was asked for; blanks if no amount was asked for.
+    """
     if not asked:
         return " " * (WIDTH + 2)
     marks, ends = (min(WIDTH, round(part / asked * WIDTH)) for part in (mean, peak))
@@ -126,7 +128,7 @@ def charge_text(charge: Charge) -> str:
 
 
 def account_lines(by: str, rows: Sequence[Account], width: int | None = None) -> Iterator[str]:
-    """Return the table of `usage --since`."""
+    """Return the table of `usage --since`, with the sum as its last row."""
     heading = [by.upper(), "RUNS", "GiB HOURS", "CORE HOURS", "GPU HOURS"]
     everything = ("all", sum(one.runs for one in rows), total(rows))
     cells = [(one.of, one.runs, one.charge) for one in rows] + [everything]
