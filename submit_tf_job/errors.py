@@ -194,16 +194,18 @@ class AuthError(SubmitTFJobError):
 
 
 class NoSuchJob(SubmitTFJobError):
-    """There is no job with that name or id."""
+    """There is no job with that name or id, or YARN has forgotten it or what was asked for, such as
+    its logs.
+    """
 
 
 class NameTaken(SubmitTFJobError):
-    """Another run of the job is alive."""
+    """Another run of the job is alive, or may be being submitted."""
 
 
 class KeyReused(NameTaken):
-    """The submission's id was used before, for other settings or files: its run does not belong to
-    this job.
+    """The submission's id (idempotency key) was used before, for other settings or files: its run
+    does not belong to this job.
     """
 
 
@@ -220,7 +222,7 @@ class UnknownHost(ClusterUnavailable):
 
 
 class DeadlinePassed(SubmitTFJobError):
-    """Our deadline passed; the job may still be running."""
+    """A time limit of this program or its caller passed; the job may still be running."""
 
 
 class Refused(SubmitTFJobError):

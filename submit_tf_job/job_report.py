@@ -671,7 +671,9 @@ class JobReport:
 
     @property
     def outcome_status(self) -> int | None:
-        """The exit status of the deciding task's command; None while it runs."""
+        """The exit status of the deciding task's command; None while it runs, or if the status is
+        not known.
+        """
         return self.outcome.status if self.outcome else None
 
     def moved(self, by_s: float) -> JobReport:
@@ -750,7 +752,9 @@ class JobReport:
 
     @property
     def shown_roles(self) -> Mapping[str, RoleCounts]:
-        """The roles of the job spec; the witness is included only if it was lost."""
+        """The counts of the roles of the job spec; those of the witness only if it failed or was
+        lost.
+        """
         return {
             name: counts
             for name, counts in self.roles.items()

@@ -32,8 +32,8 @@ def instant(milliseconds: int | None) -> str | None:
 
 
 def document(kind: str, /, **fields: Any) -> dict[str, Any]:
-    """Return an object that is printed as a document of its own: its kind, the version of its
-    format, and its fields.
+    """Return a JSON object that is printed on its own: `kind` and `format` (the version of the
+    format) come before the given fields.
     """
     return {"kind": kind, "format": FORMAT_VERSION, **fields}
 

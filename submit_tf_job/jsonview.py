@@ -218,7 +218,7 @@ class ListedJobJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class WholeListJson(Json):
-    """All selected jobs."""
+    """All selected jobs, as `list -o json` prints them."""
 
     kind: str = "JobList"
     format: Literal[1] = FORMAT_VERSION
@@ -227,7 +227,7 @@ class WholeListJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class JobListJson(WholeListJson):
-    """A page of the selected jobs."""
+    """One page of the selected jobs, as the gateway sends it."""
 
     next_cursor: Annotated[
         str | None, ("description", "`cursor` of the next page; null on the last.")
@@ -264,8 +264,8 @@ class RunHistoryJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class DifferenceJson(Json):
-    """A key, argument, variable, file, package or image that is not the same in all compared
-    runs.
+    """A key of the job spec, argument, variable, file, package or image that is not the same in all
+    compared runs.
     """
 
     kind: Literal["key", "argument", "variable", "file", "package", "image"]

@@ -242,7 +242,8 @@ class JobStatus:
             return True
         if self.trouble or not self.components:
             return False
-        # it may have left no end, and Hadoop 3.1 and 3.2 go on after it and after the witness
+        # the deciding task may have left no outcome, and with Hadoop 3.1 and 3.2 an application
+        # continues after the end of that task and of the witness
         final = [c for c in self.components if c.restart_policy == "NEVER"]
         ended = {c.instance for one in final for c in one.containers if c.state in ENDED}
         if self.deciding_task in ended:
@@ -323,11 +324,13 @@ class Verdict:
 def verdict(seen: JobStatus) -> Verdict:
     """Return the verdict for a status; a pure function.
 
-    A job has succeeded if the ResourceManager's final status and the deciding task's report both
-    tell so. If they disagree, it has not succeeded, with these exceptions: an application that was
-    killed or stopped after the report had an outcome has that outcome; a job whose witness was
-    lost, or whose report could not be written to the end or read, counts as succeeded, but not as
-    confirmed. docs/verdict.md has all cases.
+    While the application has not ended, the state follows from the report and YARN's lists of
+    containers. After that, a job has succeeded if the ResourceManager's final status and the
+    deciding task's report both say so; if they disagree, it has not succeeded. Exceptions: an
+    application that was killed or stopped after the report had an outcome has that outcome; and a
+    success that is not confirmed is returned if only the witness was lost, or if YARN reports
+    success and the report cannot be read or was not written to the end. docs/verdict.md has all
+    cases.
     """
     app = seen.app
     if app is None:

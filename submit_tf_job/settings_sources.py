@@ -72,7 +72,7 @@ class Setting(NamedTuple):
         return ENV_PREFIX + self.name.upper().replace(".", "_")
 
     def value_of(self, settings: object) -> object:
-        """Return the value of this setting."""
+        """Return the value of this setting in an object of `Settings`."""
         return reduce(getattr, self.path, settings)
 
 

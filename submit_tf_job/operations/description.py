@@ -190,8 +190,9 @@ def _by_yarn(container: ObservedContainer, before: TaskDetail | None) -> TaskDet
 
 
 def _by_report(task: ReportedTask, yarn: TaskDetail) -> TaskDetail:
-    """Return a task with the facts of the deciding task's report. For a task that is absent in the
-    report, keep YARN's record, which has more facts.
+    """Return a task as YARN lists it, completed with what the deciding task's report tells of it.
+    If the task is absent in the report, YARN's values take precedence once they are those of a new
+    container.
     """
     told = replace(
         yarn,

@@ -181,7 +181,9 @@ class Restarts:
 
 
 class _EventsOfRun:
-    """The events of one run other than its statuses."""
+    """Makes the events of one run from those of its watch: adds notices, output, and why the job
+    waits.
+    """
 
     def __init__(
         self, cluster: Cluster, output_every_s: float | None, tail: int | None, explain: bool
@@ -231,7 +233,7 @@ class _EventsOfRun:
                 yield from self._output.poll()
 
     def _explain_wait(self, status: JobStatus) -> Iterator[Waits]:
-        """Explain at intervals why the job waits."""
+        """Yield why the job waits, at most every 15 s."""
         from submit_tf_job.diagnose.pending import is_normal
 
         if self._cluster.clock() - self._explained_at < EXPLAIN_EVERY_S:

@@ -1,4 +1,4 @@
-"""List the runs of a job by their records, with their ends."""
+"""List the runs of a job from their records, and complete records that have no end yet."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class RecordedRun:
 
 def run_history(cluster: Cluster, job: str | None, limit: int) -> tuple[RecordedRun, ...]:
     """Return the runs of a job by their records, the newest first; or, given a run's own name, that
-    run alone; or, without a name, the runs of all jobs. The state of a run whose record has no end
-    is read, and an end is added to the record.
+    run alone; or, without a name, the runs of all jobs. For a record without an end the run's
+    status is read; if the run is over, its end is added to the record.
 
     Raises:
         NoSuchJob: Neither a record nor YARN knows the job.

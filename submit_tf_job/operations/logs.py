@@ -138,7 +138,7 @@ class JobLogs(NamedTuple):
     # --- while it runs ----------------------------------------------------------------------------
 
     def follow(self, selection: LogSelection) -> Reading:
-        """Return a reader that continues until the job is over."""
+        """Return a reader of the selected log lines that continues until the job is over."""
         from submit_tf_job.logs.follow import JobFollower
         from submit_tf_job.logs.read import Reading
 

@@ -124,7 +124,9 @@ def _exact_duration(seconds: int) -> str:
 
 
 def _texts_of(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each value inside of a value."""
+    """Yield path and text of each simple value in the value of a key, which may be a dataclass, a
+    mapping or a list; bytes are left out.
+    """
     if hasattr(value, "to_json"):  # a command
         value = value.to_json()
     if is_dataclass(value):

@@ -345,7 +345,9 @@ class _Retention:
         self._read: dict[str, tuple[StoredRun, int] | None] = {}
 
     def remove_jars(self, items: Sequence[Stat]) -> None:
-        """Remove the jars of the runs that have ended."""
+        """Remove the ApplicationMaster's libraries that YARN stored for those of the runs that have
+        ended.
+        """
         for item in items:
             if self.has_ended(item.name):
                 self._stored.remove_jars(item.name)

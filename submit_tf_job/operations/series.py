@@ -30,7 +30,7 @@ def usage_of_status(
     user.
 
     While the run is alive this takes one request, to the node of its deciding task; after its end
-    also one, to its record. If the record lacks the use, more requests are needed.
+    also one, to its record. If the use is not beside the record, more requests are needed.
 
     Args:
         cluster: The run's cluster.

@@ -93,8 +93,8 @@ def _own_moments(report: JobReport) -> Iterator[int]:
 
 
 def _first_start(report: JobReport, begun_ms: int) -> Iterator[TimelinePart]:
-    """Yield the parts of the first start. The start of a later generation has no parts: its time
-    belongs to the training.
+    """Yield the parts of the first start. A later start of all tasks (generation) has no parts of
+    its own: its time belongs to the training.
     """
     start = report.start
     if start is None or report.generation:

@@ -192,7 +192,7 @@ def _late_tasks(
 
 def _containers_awaited_after_retry(status: JobStatus) -> dict[str | None, int | None]:
     """Map the container of each task that must report again after a retry to the time when the
-    previous generation failed.
+    previous run of all commands (generation) failed, in milliseconds since 1970.
     """
     if status.report is None or not status.report.generations:
         return {}

@@ -174,7 +174,7 @@ def standstill_words(report: JobReport) -> str:
 
 
 def checkpoint_words(checkpoint: Checkpoint, now: float) -> str:
-    """Return the newest checkpoint, its age, and its place."""
+    """Return the name of a checkpoint, its age and its place. `now` is in seconds since 1970."""
     ago = ""
     if checkpoint.at is not None:
         ago = f", {seconds(max(0.0, now - checkpoint.at))} ago"

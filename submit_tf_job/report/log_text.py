@@ -67,7 +67,7 @@ class _Heads:
         self._seen: dict[str, int] = {}
 
     def of(self, task: str) -> str:
-        """Return the text for a task."""
+        """Return the text before the lines of a task."""
         self._width = max(self._width, len(task))
         number = self._seen.setdefault(task, len(self._seen))
         words = f"{clean(task):<{self._width}} | "
@@ -128,7 +128,7 @@ def _instant_or_none(moment: datetime | None) -> str | None:
 
 
 def line_object(line: LogLine) -> dict[str, Any]:
-    """Return the object of one line."""
+    """Return the JSON object of one log line."""
     return document(
         "LogLine",
         task=line.task,
@@ -141,7 +141,7 @@ def line_object(line: LogLine) -> dict[str, Any]:
 
 
 def inventory_lines(inventory: LogInventory) -> Iterator[str]:
-    """Return the lines with the files of each container."""
+    """Return lines with the log files of each container."""
     width = max(
         (len(info.name) for _container, files in inventory.containers for info in files), default=0
     )
@@ -152,7 +152,7 @@ def inventory_lines(inventory: LogInventory) -> Iterator[str]:
 
 
 def inventory_object(inventory: LogInventory) -> dict[str, Any]:
-    """Return the object with the list of files."""
+    """Return the JSON object with the list of log files."""
     return document(
         "LogFiles",
         job=inventory.job,

@@ -14,8 +14,8 @@ _MOST_NODES = 20
 
 
 def room_lines(room: ClusterRoom, *, width: int | None = None) -> Iterator[str]:
-    """Return one table each for queues, labels and nodes, and a line that tells whether the job
-    would start.
+    """Return one table each for queues, labels and nodes, and, if a job was given, a line that
+    tells whether it would start.
     """
     rows = [["QUEUE", "STATE", "AT MOST", "MEMORY USED", "CPUS USED", "RUNNING", "WAITING"]]
     for queue in room.queues:
