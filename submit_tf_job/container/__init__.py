@@ -1,1 +1,3 @@
-"""Code that runs in every container before the training command (Python 3.6, standard library)."""
+"""Code that runs in every container before and beside the training command (Python 3.6, standard
+library). The client uses some of its modules, too.
+"""

@@ -9,7 +9,7 @@ import sys
 
 def start():
     # type: () -> int
-    """Run the task; return its exit status."""
+    """Run the task; return its exit status, or 90 if Python is too old."""
     if sys.version_info < (3, 6):
         sys.stderr.write(
             "[submit_tf_job] the bootstrap needs Python 3.6 or later, and %s is Python %s; name "

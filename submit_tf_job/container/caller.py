@@ -90,10 +90,10 @@ class Caller:
         hello: Callable[[str], dict[str, Any]],
         message: Callable[[float, Mapping[str, Any]], None],
     ) -> None:
-        """Start without a connection; `message` handles each message that arrives.
+        """Start without a connection; `message` handles each message that arrives, with the time.
 
-        `hello` gets this task's own address in the connection, and returns the message that the
-        task sends first.
+        `hello` gets this task's own address in the connection, and returns the fields of the
+        message that the task sends first.
         """
         self.info, self.loop, self.hello, self.message = info, loop, hello, message
         self.call: PortCall | None = None  # the connection at which the deciding task has answered

@@ -192,7 +192,7 @@ def is_shell(command: str | Sequence[str], path: str | None, cwd: str) -> bool:
 
 
 class Child:
-    """The running command.
+    """The command, which runs as a child process from the creation of this object on.
 
     Raises:
         BootstrapProblem: The command cannot be started.

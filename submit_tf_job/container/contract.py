@@ -109,7 +109,8 @@ TASK_VERSION = 1
 # --- exit statuses of the bootstrap itself --------------------------------------------------------
 # Not used by the shell (126, 127, 128+n), Docker (125-127), container-executor (1-75) or usually by
 # TensorFlow (1, 2).
-EXIT_BOOTSTRAP_ERROR = 90  # a defect of the bootstrap, or an unreadable task description
+# a defect of the bootstrap, an unreadable task description, or a reason not in STATUS_OF_REASON
+EXIT_BOOTSTRAP_ERROR = 90
 EXIT_PORT_IN_USE = 91  # this task's port is in use on this host
 EXIT_PEERS_MISSING = 92  # the start deadline passed and some tasks had not arrived
 EXIT_JOB_FAILED = 93  # another task failed, which ended this one

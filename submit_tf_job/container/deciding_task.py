@@ -338,8 +338,9 @@ class DecidingTask:
         self.changed |= self.stacks.poll(now)
 
     def _listen_to_others(self, now: float) -> None:
-        """Close silent connections and take this task's own progress and use, once a second. While
-        the start is awaited, also look up names in DNS; after a failure, ping all tasks.
+        """Close silent connections and take this task's own progress and resource usage, once a
+        second. While the start is awaited, also look up names in DNS; after a failure, ping all
+        tasks.
         """
         job = self.job
         self._look_for_stillness(now)
@@ -484,7 +485,7 @@ class DecidingTask:
     # --- the end ----------------------------------------------------------------------------------
     def outcome(self) -> tuple[dict[str, Any], dict[str, Any] | None, bytes]:
         """Return the fields of the outcome line (the job's verdict, the first failed task), the
-        last report, and the tasks' use for the run's record.
+        last report, and the tasks' resource usage for the run's record.
         """
         task = self.job.first["task"] if self.job.first else None
         return (

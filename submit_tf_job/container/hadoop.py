@@ -74,7 +74,7 @@ def addresses_of(authority: str, conf: Mapping[str, str]) -> list[str]:
 
 def host_and_port(address: str) -> tuple[str, str]:
     """Return host and port of an address; "" for a part that it lacks. An IPv6 address keeps its
-    brackets. A scheme before the host is left out, with a path (NetUtils.createSocketAddr).
+    brackets. If the address is a URI, its scheme and path are left out (NetUtils.createSocketAddr).
     """
     _, scheme, rest = address.partition("://")
     if scheme:
@@ -91,7 +91,9 @@ def _with_port(address: str) -> str:
 
 
 def for_native(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return a configuration for hdfs-native, which wants no URI where Hadoop takes one."""
+    """Return a configuration for hdfs-native: its RPC addresses are host:port, also where Hadoop
+    accepts a URI.
+    """
     return {
         name: _with_port(value) if value and name.startswith("dfs.namenode.rpc-address.") else value
         for name, value in conf.items()

@@ -40,8 +40,9 @@ class Hold:
         return bool(self.limit_s) and failed and self.job.phase != states.ENDING
 
     def begin(self, now: float) -> None:
-        """If a job has failed, hold the container of the first failure, provided that its task is
-        connected.
+        """If the job has failed, hold the container of the first failure, provided that its task is
+        connected. Do nothing without `hold_on_failure`, after a stop, or if the task has only
+        missed others.
         """
         job, first = self.job, self.job.first
         if not self.limit_s or job.verdict != states.FAILED or not first or self.signals.stop():

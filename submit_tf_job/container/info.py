@@ -217,7 +217,8 @@ def signal_name(number: int) -> str:
 
 
 def describe(info: Info, code: int, by_shell: bool = False) -> dict[str, Any]:
-    """Convert a child's return code (negative: a signal) into a record.
+    """Convert a child's return code (negative: a signal) into a record: `status`, `signal`,
+    `reason` and `message`.
 
     `by_shell` tells whether the child is a shell, whose exit status reports the signal that ended
     its program.

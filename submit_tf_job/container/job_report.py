@@ -29,7 +29,9 @@ RECORD_BYTES = 65536  # of a report with its tasks
 
 
 def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
-    """Build the report; `over` means that nothing changes any more."""
+    """Return the job's report at the time `now`, as a JSON object; `over` means that nothing
+    changes any more.
+    """
     info, wall = job.info, job.info.wall
     state = job.phase
     if state == states.ENDING:
@@ -152,9 +154,9 @@ class Writer:
         self.last: dict[str, Any] | None = None
 
     def write(self, now: float, changed: bool, over: bool = False) -> bool:
-        """Write the report if it is due, and the file of the tasks' use. Return True once all
-        changes are in the file, or if there is no log directory to write to; False if the report is
-        not due, or could not be written.
+        """Write the report if it is due, and `job-usage.json`. Return True once all changes are in
+        the file, or if there is no log directory to write to; False if the report is not due, or
+        could not be written.
         """
         self.usage.write(now, over)
         state = self.job.phase + self.job.verdict
@@ -177,8 +179,8 @@ class Writer:
 
 # --- the record of the run ------------------------------------------------------------------------
 def leave_record(info: Info, report: Mapping[str, Any], usage: bytes = b"") -> None:
-    """Write the last report of a job that is over, and what its tasks used (`usage`), to the run's
-    record; an error is only logged. This takes at most `RECORD_S`.
+    """Write the last report of a job that is over, and the tasks' resource usage (`usage`), to the
+    run's record; an error is only logged. This takes at most `RECORD_S`.
     """
     found = dict(report)
     text = json.dumps(found, sort_keys=True).encode("utf-8")

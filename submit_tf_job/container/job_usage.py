@@ -1,4 +1,4 @@
-"""What the tasks of a job use, and the curves of its metrics, kept in the deciding task."""
+"""The resource usage of a job's tasks, and the curves of its metrics, kept in the deciding task."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ def _clean_amounts(value: Any) -> dict[str, float]:
 
 
 def clean_use(value: Any) -> dict[str, Any] | None:
-    """Return the valid parts of the use that a task has reported; None if that is not an object."""
+    """Return the valid parts of the resource usage that a task has reported; None if that is not an
+    object.
+    """
     if not isinstance(value, dict):
         return None
     found: dict[str, Any] = {"for_s": untrusted.seconds(value.get("for_s"))}
@@ -131,7 +133,7 @@ def _of_gpus(use: Mapping[str, Any], key: str, what: str) -> list[float]:
 
 
 def _amount_of_task(use: Mapping[str, Any], key: str, what: str) -> float | None:
-    """Return one amount of a task's use; None if the task has not reported it."""
+    """Return one amount of a task's resource usage; None if the task has not reported it."""
     if key in _AMOUNTS:
         amount: float | None = use[key].get(what)
         return amount
@@ -145,8 +147,11 @@ def _amount_of_task(use: Mapping[str, Any], key: str, what: str) -> float | None
 
 
 def role_use(uses: Mapping[str, Mapping[str, Any]], running: Collection[str]) -> dict[str, Any]:
-    """Return the use of a role: for each amount the spread over its tasks. `now` counts only tasks
-    that run.
+    """Return the resource usage of a role: for each amount, its spread over the role's tasks.
+
+    Args:
+        uses: Task → its usage.
+        running: The tasks that run; `now` counts only these.
     """
     found: dict[str, Any] = {"tasks": len(uses), "for_s": max(u["for_s"] for u in uses.values())}
     for key in (*_AMOUNTS, "gpu_percent", "gpus_used", "gpu_memory_bytes"):
@@ -171,8 +176,8 @@ def role_use(uses: Mapping[str, Mapping[str, Any]], running: Collection[str]) ->
 
 # --- the job --------------------------------------------------------------------------------------
 class JobUsage:
-    """The use that all tasks have reported, and the curves made from it. This class has no clock
-    and writes no file.
+    """The resource usage that all tasks have reported, and the curves made from it. This class has
+    no clock and writes no file.
     """
 
     def __init__(self) -> None:
@@ -180,8 +185,8 @@ class JobUsage:
         self.curves: dict[tuple[str, str], Curve] = {}  # by role ("" for a metric) and name
 
     def heard(self, name: str, value: Any) -> None:
-        """Store the use that a task has reported; its peak is the largest value of all the task's
-        containers.
+        """Store the resource usage that a task has reported; its peak of memory is the largest
+        value of all the task's containers.
         """
         use = clean_use(value)
         if use is None:
@@ -214,16 +219,14 @@ class JobUsage:
                 curve.add(at, step, float(value))
 
     def roles(self, running: Collection[str]) -> dict[str, Any]:
-        """Return the use of each role, for roles in which at least one task has reported its
-        use.
-        """
+        """Return the resource usage of each role in which at least one task has reported it."""
         told: dict[str, dict[str, Any]] = {}
         for name, use in self.tasks.items():
             told.setdefault(name.rpartition("-")[0], {})[name] = use
         return {role: role_use(uses, running) for role, uses in sorted(told.items())}
 
     def add_points(self, at: float, roles: Mapping[str, Any]) -> None:
-        """Add a point, `at` seconds after the start, to each curve of use."""
+        """Add a point, `at` seconds after the start, to each curve of resource usage."""
         for role, use in roles.items():
             for name, key, which, _, keeps in _CURVES:
                 now = use.get(key, {}).get("now")
@@ -231,7 +234,7 @@ class JobUsage:
                     self.curves.setdefault((role, name), Curve(keeps)).add(at, None, now[which])
 
     def series(self) -> list[dict[str, Any]]:
-        """Return all curves in the form of the file, metrics first."""
+        """Return all curves in the form of the file `job-usage.json`, metrics first."""
         units = {name: unit for name, _, _, unit, _ in _CURVES}
         found = []
         for (role, name), curve in sorted(self.curves.items(), key=lambda item: bool(item[0][0])):

@@ -22,8 +22,8 @@ def is_the_programs(name: str) -> bool:
 
 
 def files_below(directory: str, without: Iterable[str] = ()) -> dict[str, int]:
-    """Return path → size of the files below a directory, without files whose names begin with a
-    dot.
+    """Return path → size of the files below a directory, without hidden files and those of the
+    bootstrap.
 
     Links are left out: they lead to files that YARN keeps for the container. At most `MOST` entries
     are looked at.

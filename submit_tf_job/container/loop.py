@@ -17,8 +17,8 @@ SILENCE = 3  # unanswered pings after which a connection counts as broken
 
 
 def silent_s(info: Info) -> float:
-    """Return for how many seconds of `grace` a connection has been silent when `SILENCE` pings are
-    unanswered.
+    """Return for how many seconds a connection has been silent when `SILENCE` pings are unanswered;
+    they count as part of `grace`.
 
     The time counts from the first unanswered ping, which the loop may have sent one turn late. The
     result leaves at least half of `grace` for a new connection.

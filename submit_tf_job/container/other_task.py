@@ -233,9 +233,9 @@ class OtherTask:
             caller.send("progress", data=news)
 
     def _use_for_message(self, now: float) -> dict[str, Any]:
-        """Return what the command uses (CPU, memory, GPUs), as a field of a message. It is {} most
-        of the time, so that the deciding task gets at most about a hundred of these a second, even
-        from thousands of tasks.
+        """Return the resource usage of the command as a field of a message. It is {} most of the
+        time, so that the deciding task gets at most about a hundred of these a second, even from
+        thousands of tasks.
         """
         found = self.command.usage.take(now, self.info.total / 100.0)
         return {"use": found} if found else {}

@@ -63,13 +63,13 @@ def host_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
     """Return the variables that contain lists of hosts, and the contents of the files that these
     variables name.
 
-    Sidecars are left out: the job does not wait for them, and their number may change. Empty if
-    the names of the tasks are unknown, as in a job of one task without Registry DNS.
+    Sidecars are left out: the job does not wait for them, and their number may change. Empty if the
+    names of the tasks are unknown, as in a job of one task without Registry DNS.
 
     Returns:
         The variables; and the files by path, with one host:port in each line. A role's list is in
-        `TFJOB_HOSTS_<ROLE>`; if all lists together are longer than `MOST_IN_VARIABLES`, it is in
-        the file that `TFJOB_HOSTFILE_<ROLE>` names.
+        `TFJOB_HOSTS_<ROLE>`; a list with which all lists in variables would be longer than
+        `MOST_IN_VARIABLES` is in the file that `TFJOB_HOSTFILE_<ROLE>` names.
     """
     found, files, room = {}, {}, MOST_IN_VARIABLES
     for role in tfconfig.role_order(info.addressed()) if info.hosts or info.suffix else ():

@@ -49,7 +49,8 @@ class Progress:
     """Reads progress from the file at TFJOB_PROGRESS_FILE, and from stdout.
 
     On stdout, lines that start with `contract.PROGRESS_MARK` are read as progress, and also Keras's
-    output. As soon as a program uses the file or the mark, Keras's output is ignored.
+    output. As soon as a program uses the file or the mark, Keras's output is ignored. A file of
+    more than `PROGRESS_LIMIT` bytes is ignored.
     """
 
     def __init__(self, path: str, stdout: str = "") -> None:

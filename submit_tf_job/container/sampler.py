@@ -120,8 +120,8 @@ class Sampler:
 
     # --- a command --------------------------------------------------------------------------------
     def begin(self, now: float, env: Mapping[str, str], ours: int) -> None:
-        """Start to measure a command that has just started; the peak of an earlier command is kept.
-        The witness is not measured.
+        """Start to measure a command that has just started. The peak of memory of an earlier
+        command is kept. The witness is not measured.
 
         Args:
             now: The time now.
@@ -214,8 +214,8 @@ class Sampler:
         return counted - own.user - own.system
 
     def _by_marks(self, found: Mapping[int, MeasuredProcess]) -> None:
-        """Raise the peak to the sum of what the processes held at most since the last measurement:
-        for each process its high-water mark, if that has risen, else the larger of its two samples.
+        """Raise the peak to the sum of the largest memory of each process since the last
+        measurement: its high-water mark, if that has risen, else the larger of its two samples.
         """
         total, above = 0, [0]
         for pid, process in found.items():
@@ -235,7 +235,9 @@ class Sampler:
 
     # --- what is told -----------------------------------------------------------------------------
     def found(self, now: float) -> dict[str, Any]:
-        """Return the use of the task: the fields of `TaskUse`, without its name."""
+        """Return the resource usage of the task: the fields of the client's class `TaskUse`,
+        without the task's name.
+        """
         for_s = max(now - self.began, 1e-3)
         found: dict[str, Any] = {
             "for_s": round(for_s, 1),

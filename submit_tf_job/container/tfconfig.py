@@ -107,10 +107,11 @@ def rendezvous_ports(ports: Mapping[str, Any], run: str) -> list[int]:
 
 
 def other_ports(ports: Mapping[str, Any], run: str, port: int, tasks: int) -> list[int]:
-    """Return the ports to try if a task's own port, `port`, is in use.
+    """Return the ports to try if a task's own port, `port`, is in use; [] if the task has an
+    address of its own.
 
     The first port of the rendezvous is not included. Ports that belong to none of the job's `tasks`
-    come first. `ports` and `run` are as for `task_port`.
+    (their number) come first. `ports` and `run` are as for `task_port`.
     """
     if ports["mode"] == "own-address":
         return []

@@ -1,5 +1,6 @@
-"""Write `job-usage.json`: what the tasks use, and the curves. The file is beside the job's report,
-in the log directory of the deciding task; only commands that show its content read it.
+"""Write `job-usage.json`: the resource usage of the tasks, and the curves. The file is beside the
+job's report, in the log directory of the deciding task; only commands that show its content read
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FEWEST = 30  # points of a curve that a record keeps before it leaves tasks out
 
 
 class UsageWriter:
-    """Writes the file every 10 s (less often with more than 2,000 tasks), and at the end."""
+    """Writes `job-usage.json` every 10 s (less often for more than 2,000 tasks), and at the end."""
 
     def __init__(self, job: StateMachine, path: str) -> None:
         """Prepare to write to `path`; "" if there is no log directory."""
@@ -59,9 +60,9 @@ class UsageWriter:
 
 
 def shortened(usage: Mapping[str, Any], most_bytes: int = RECORD_BYTES) -> bytes:
-    """Return the content for a run's record: the use that was written last. If it is larger than
-    `most_bytes`, first reduce the points of its curves, then leave out the tasks; b"" if that is
-    not enough.
+    """Return the content for a run's record: the resource usage that was written last. If it is
+    larger than `most_bytes`, first reduce the points of its curves, then leave out the tasks; b""
+    if that is not enough.
     """
     kept = dict(usage, series=[dict(curve) for curve in usage["series"]])
     while True:

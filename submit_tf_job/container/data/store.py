@@ -83,7 +83,7 @@ class FileStore(ABC):
 
     @abstractmethod
     def list(self, path: str) -> list[Entry]:
-        """Return the entries of a directory, with their full paths."""
+        """Return the entries of a directory, as `stat` does, with their full paths."""
 
     @abstractmethod
     def read(self, path: str) -> Iterator[bytes]:
@@ -91,14 +91,18 @@ class FileStore(ABC):
 
     @abstractmethod
     def write(self, path: str, content: Iterable[bytes], size: int) -> None:
-        """Write a new file of `size` bytes."""
+        """Write a new file of `size` bytes into a directory that exists. If the file exists, that
+        is an error, but an object store replaces it.
+        """
 
     @abstractmethod
     def mkdirs(self, path: str, permission: str = "") -> None:
         """Create a directory and its parents; `permission` is octal, and only HDFS uses it."""
 
     def rename(self, source: str, target: str) -> None:
-        """Rename to a path that does not exist; call this only if `renames` is true."""
+        """Rename to a path that does not exist; fail if it exists. Call this only if `renames` is
+        true.
+        """
         raise StoreError(f"{source}: what is in an object store cannot be moved to {target}")
 
     def version(self, path: str) -> Version | None:
@@ -260,9 +264,10 @@ def is_hidden(path: str) -> bool:
 
 
 def files_below(store: FileStore, path: str) -> Iterable[Entry]:
-    """List the files at or below a path, sorted by name.
+    """List the files at or below a path, sorted by name, without hidden files.
 
-    Hidden files are left out.
+    Raises:
+        NotFound: Nothing exists at the path.
     """
     found = store.stat(path)
     if not found[1]:

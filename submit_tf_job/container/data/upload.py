@@ -290,8 +290,9 @@ class OutputUpload:
         return path + f"-{int(time.time() * 1000)}" if self.store.exists(path) else path
 
     def _may_replace(self, there: Version | None) -> bool:
-        """Return whether the upload may replace the content that is now at its place: content that
-        was there when the upload began, or that an earlier container of this task has stored.
+        """Return whether the upload may replace the content that is now at its place: there is
+        none; with `overwrite`, it was there when the upload began; or an earlier container of this
+        task has stored it.
         """
         if there is None or (self.step["overwrite"] and there == self.was):
             return True

@@ -102,8 +102,8 @@ class Generations:
     def end(
         self, cause: Mapping[str, Any], step: float | None, began: float | None, ended: float
     ) -> None:
-        """Remember a generation that a failure has ended, and the last step that the job had
-        reported in it.
+        """Remember a generation that has ended because of `cause`, the record of a failure or of a
+        change of size, and the last step that the job had reported in it.
 
         `began` and `ended` are seconds since 1970: when the generation's commands started, if that
         is known, and when the next generation is called.

@@ -243,7 +243,7 @@ class Rendezvous:
 
     @property
     def generation(self) -> int:
-        """How often all tasks have started again."""
+        """The number of the present generation: how often all tasks have started again."""
         return self.generations.count
 
     @property
