@@ -50,7 +50,8 @@ class JobEnd:
 
     def begin(self, now: float) -> None:
         """End this task's command, and tell the other tasks that the job ends; the witness is told
-        last (`_close_application`). When YARN stops the job, only close the connections.
+        last (`_close_application`). In a graceful stop, tell only the tasks that save; when YARN
+        stops the job at once, close the connections instead, because it also stops the other tasks.
         """
         job, command = self.job, self.command
         command.end_requested = True

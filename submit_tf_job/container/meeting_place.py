@@ -124,7 +124,7 @@ class Finder(Resolver):
         self.trouble = ""
 
     def sought(self) -> str:
-        """Return the name of the deciding task: its host name, or `chief-0` if DNS is not used."""
+        """Return the name of the deciding task: its host name, or `ROLE-0` if DNS is not used."""
         return self.info.deciding if self.info.by_place else super().sought()
 
     def missing(self) -> str:

@@ -389,10 +389,10 @@ class OtherTask:
         return True
 
     def stopped(self, now: float) -> None:
-        """End this task because YARN stops it: tell the deciding task, and kill the command, which
-        has got the signal already.
+        """End this task because YARN stops it: tell the deciding task, and wait for the end of the
+        command, which has got the signal already and gets SIGKILL after `stop_grace`.
 
-        YARN sends SIGKILL 250 ms later, so the message may not arrive.
+        YARN sends SIGKILL 250 ms after its signal, so the message may not arrive.
         """
         number, command = self.loop.signals.stop(), self.command
         log(f"stopped by {signal_name(number)}")
