@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 class ServiceUnreadable(ClusterUnavailable):
-    """The ResourceManager works, but the service's AM cannot be queried, because it is restarting
-    or cannot be reached on this cluster.
+    """The ResourceManager works, but the service cannot be read or changed: its AM is restarting or
+    cannot be reached on this cluster, or other clients are changing the service.
     """
 
 

@@ -444,7 +444,7 @@ class _Submitting:
 
     def _learn_names(self, live: Iterable[AppReport]) -> None:
         """Remember the names of the job's live and stored runs; the list of stored runs is read
-        again after a while.
+        again after `SETTLE_S`.
         """
         names = {app.name or "" for app in live}
         now = self._client.clock()
@@ -638,8 +638,8 @@ class _Submitting:
                 raise self._not_known(error) from error
 
     def _prepare_post(self) -> bool:
-        """Prepare a POST, unless the last preparation was a short time ago. Return False if the
-        preparation took so long that the name has to be read again.
+        """Call `prepare` for the tried number, unless it was called for it less than `_PREPARED_S`
+        ago. Return False if that took so long that the name has to be read again.
         """
         begun = self._client.clock()
         number, at = self._prepared_at or (-1, 0.0)
@@ -766,8 +766,8 @@ class _Submitting:
 
     @contextlib.contextmanager
     def _outcome_known(self) -> Iterator[None]:
-        """Raise `AnswerLost` instead of any error of a later request, if a POST may have been
-        accepted: the outcome of the submission is then unknown.
+        """If a POST may have been accepted, raise `AnswerLost` instead of any other error of the
+        block, because the outcome of the submission is then unknown.
         """
         try:
             yield

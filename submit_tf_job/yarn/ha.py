@@ -19,7 +19,7 @@ Resolve = Callable[[str], frozenset[str]]
 
 
 def addresses_of(host: str) -> frozenset[str]:
-    """Return the addresses of a host; empty if it does not resolve."""
+    """Return the IP addresses of a host; empty if its name does not resolve."""
     try:
         return frozenset(
             str(info[4][0]) for info in socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
@@ -50,7 +50,8 @@ class ResourceManagers:
             self.urls = (url, *(other for other in self.urls if other != url))
 
     def standby(self, reply: Reply, asked: str) -> TransportError | None:
-        """Return what a standby's response means; None for a response that is not a standby's.
+        """Return the error for the response of a standby; None for a response that is not a
+        standby's.
 
         A standby executes no request.
 

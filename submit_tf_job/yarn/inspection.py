@@ -169,7 +169,9 @@ def node_container(
 def _get_object(
     client: ResourceManager, path: str, params: Mapping[str, str], deadline: Deadline | None
 ) -> Answer:
-    """Send a GET and return the JSON response; empty if the ResourceManager does not support it."""
+    """Send a GET and return the JSON response; empty if the ResourceManager does not support the
+    request, or the response is not usable otherwise.
+    """
     return _object_in(client.request("GET", path, params=params, deadline=deadline))
 
 
@@ -337,7 +339,7 @@ class Queue:
         return next((user for user in self.users if user.name == name), None)
 
     def may_use(self, label: str) -> bool:
-        """Return whether the queue may use the nodes of a label."""
+        """Return whether the queue may use the nodes of a label; always true for "", no label."""
         return not label or "*" in self.labels or label in self.labels
 
     def has_share(self, label: str) -> bool:

@@ -78,7 +78,9 @@ GOING_ON = frozenset(AppState) - FINAL_STATES - {AppState.UNKNOWN}
 
 
 class FinalStatus(_State):
-    """How an application ended; ENDED means stopped through the services API."""
+    """How an application ended; UNDEFINED means that it has not ended, and ENDED that it was
+    stopped through the services API.
+    """
 
     UNDEFINED = "UNDEFINED"
     SUCCEEDED = "SUCCEEDED"
@@ -368,7 +370,9 @@ def object_of(value: object, *keys: str) -> Answer:
 
 
 def items(value: object, key: str | None = None) -> tuple[Answer, ...]:
-    """Convert a list, a single element, or the `{"app": …}` envelope of either to a tuple."""
+    """Return the objects of a list, or a single object, as a tuple; () for any other value. With
+    `key`, `value` is an envelope, such as `{"app": …}`, and the list or object is at that key.
+    """
     if key is not None:
         value = object_of(value).get(key)
     if isinstance(value, Mapping):

@@ -78,8 +78,8 @@ class ClusterInfo:
 
     @property
     def recovers(self) -> bool:
-        """Whether the ResourceManager is still recovering its state, and so lists no
-        application.
+        """Whether the ResourceManager is still recovering its state, and so lists no application;
+        it reports that only without high availability.
         """
         return self.ha_state == _RECOVERS
 

@@ -25,7 +25,7 @@ _ABSENT: tuple[object, ...] = (None, (), {})
 
 @dataclass(frozen=True)
 class Artifact:
-    """The Docker image of a container's files."""
+    """The Docker image of a component's containers."""
 
     id: str
     type: str = "DOCKER"
@@ -60,10 +60,11 @@ class ConfigFile:
     """A file that the AM writes or localises for every container.
 
     Attributes:
-        type: Format of the file; TEMPLATE takes `properties["content"]`.
+        type: ARCHIVE is unpacked, STATIC is copied, and TEMPLATE is written by the AM, which
+            replaces its tokens, such as `${USER}`.
         dest_file: Name in the container; a relative one is a single path element.
         src_file: Source of the content, on a Hadoop file system.
-        properties: Content or substitutions.
+        properties: For a TEMPLATE, its text as `content`.
     """
 
     type: ConfigFileType

@@ -314,7 +314,11 @@ class HttpClient:
         self, wanted: _Request, deadline: Deadline, seen: dict[str, TransportError]
     ) -> Reply | None:
         """Try each ResourceManager once, and return the first acceptable response; None if there is
-        none. The responses of standbys suggest the order.
+        none. The responses of standbys suggest the order. `seen` receives the error of each
+        address.
+
+        Raises:
+            AnswerLost: A request that is not repeatable was sent, and no response was received.
         """
         waiting = deque(self.rms.urls)
         while waiting and deadline.left_s:

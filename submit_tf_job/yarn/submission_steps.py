@@ -109,7 +109,7 @@ class Adopt:
 
 @dataclass(frozen=True)
 class Taken:
-    """Fail: another run of the job is alive."""
+    """Fail, because another run of the job is alive; unless it belongs to the same submission."""
 
     app: AppReport
 
@@ -124,7 +124,7 @@ class Withdraw:
 
 @dataclass(frozen=True)
 class Next:
-    """Take the next number.
+    """Give the name up, or leave its ended run, and take the next number.
 
     Attributes:
         kill: Applications with the name that can never run, and are killed.
