@@ -185,7 +185,7 @@ class InflatingCursor:
         self._inflate = zlib.decompressobj()
 
     def read(self, length: int) -> bytes:
-        """Read up to `length` bytes."""
+        """Read up to `length` bytes; fewer, down to none, only at the end."""
         parts: list[bytes] = []
         while length > 0 and (self._buffer or self._fill_buffer()):
             part = self._buffer[:length]

@@ -100,8 +100,10 @@ class Docker:
         return answer.out
 
     def image(self, name: str) -> dict[str, Any] | None:
-        """Return what `docker image inspect` reports; None if this machine does not have the
-        image.
+        """Return what `docker image inspect` reports; None if this machine does not have the image.
+
+        Raises:
+            SubmitTFJobError: The call failed for another reason.
         """
         answer = self.call("image", "inspect", name)
         if answer.status:
@@ -126,7 +128,7 @@ class Docker:
 
 
 def refusal(answer: Answer, what: str) -> SubmitTFJobError:
-    """Return the error for a call that failed."""
+    """Return the error for a call that failed; `what` is the subject of the message."""
     return Refused(f"{what}: Docker refused: {answer.complaint}")
 
 

@@ -2,9 +2,9 @@
 
     find the directories ▸ read each node file's index ▸ list containers and log files ▸ read bytes
 
-Formats and layouts are in `hadoop_logs`. Nothing is read twice. A listing skips the contents, and a
-tail reads only its own bytes, as far as compression allows. If there are no logs, the error says
-why.
+Formats and layouts are in `hadoop_logs`. Each index is read only once. A listing skips the
+contents, and a tail reads only its own bytes, as far as compression allows. If there are no logs,
+the error says why.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _FAILED = frozenset({"FAILED", "TIME_OUT"})
 
 
 class Absence(str, Enum):
-    """The reasons for missing logs."""
+    """Why there are no logs: they will be collected later, the cluster does not collect logs, they
+    were deleted, no node could upload them, or none were found for an unknown reason.
+    """
 
     NOT_YET = "not-yet"
     OFF = "off"

@@ -31,7 +31,8 @@ _GROWTH = 64 * 1024  # bytes that a file may grow between two requests before a 
 
 
 class ServedLogs:
-    """The logs of one server, which has the same address for all containers.
+    """Logs that a server returns over HTTP: one server for all containers whose own address is not
+    known.
 
     Args:
         server: The server.
@@ -58,7 +59,9 @@ class ServedLogs:
     def read(
         self, container: TaskContainer, file: str, *, tail: int | None = None
     ) -> Iterator[bytes]:
-        """Read a file up to its current size, and resume after a broken connection."""
+        """Read a file, or its last `tail` bytes, up to its current size, and resume after a broken
+        connection; the third in a row raises the error.
+        """
         stream = self._server.stream_log(
             self.address_of(container), container.id, file, tail_bytes=tail
         )
@@ -126,8 +129,8 @@ class NodeLogs(ServedLogs):
         return self._addresses[container.id]
 
     def is_written(self, container: TaskContainer, file: str) -> bool:
-        """Return whether the container still writes a file; False if the NodeManager does not
-        respond.
+        """Return whether the container of a file is still running; False if the NodeManager cannot
+        tell.
         """
         try:
             return self._nodes.read_log(

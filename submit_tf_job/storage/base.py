@@ -371,7 +371,7 @@ class Storage(ABC):
 
 
 class _FailureRow(NamedTuple):
-    """The error of this package for one kind of failure."""
+    """The class of this package's error for one kind of failure, and its hint."""
 
     kind: type[SubmitTFJobError]
     hint: str = ""

@@ -160,8 +160,8 @@ class HdfsStorage(Storage):
             return self._client
 
     def _probe_addresses(self, addresses: Iterable[str]) -> None:
-        """Raise an error with the address, within seconds, if no process listens there; hdfs-native
-        would wait until the kernel gives up.
+        """Raise an error with the addresses, within seconds, if no process listens at any of them;
+        hdfs-native would wait until the kernel gives up. Do nothing without addresses.
         """
         problems, missing = [], True
         for address in addresses:
@@ -263,8 +263,8 @@ def _is_no_address(error: OSError | ValueError) -> bool:
 
 
 def _with_fallback(table: str, conf: dict[str, str]) -> dict[str, str]:
-    """Return a mount table of viewfs with a fallback added. hdfs-native requires a fallback (`No
-    viewfs fallback mount found`), and Hadoop does not.
+    """Return a configuration in which the mount table `table` of viewfs has a fallback. hdfs-native
+    requires one (`No viewfs fallback mount found`), and Hadoop does not.
 
     The fallback is an empty location, so that a path outside all mounts does not exist, as in
     Hadoop.

@@ -307,8 +307,8 @@ def forget(storage: Storage, path: str) -> None:
 def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
     """Remove the staged files of earlier runs of the same job, except files that this run uses.
 
-    Files that were used in the last minutes before this run, or later, are kept: they may belong to
-    another submission whose POST arrives late.
+    Files that were used in the last 20 minutes before this run, or later, are kept: they may belong
+    to another submission whose POST arrives late.
 
     Args:
         storage: The storage that contains the files.
@@ -325,7 +325,7 @@ def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
 
 def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int) -> None:
     """Remove the staged files of a deleted job, and other files of jobs with the same name that
-    were not used recently.
+    were not used in the last 20 minutes.
 
     A submission in progress has used its files after the deleted service was stored, so its files
     are kept.
@@ -386,7 +386,7 @@ def _remove_empty(storage: Storage, path: str) -> None:
 
 
 def leftovers(storage: Storage, root: str, *, older_than: timedelta) -> Iterator[Leftover]:
-    """List the names of jobs whose staged files were not used recently; remove nothing.
+    """List the names of jobs whose staged files were not used for `older_than`; remove nothing.
 
     A job may run for longer than `older_than`, or be started again: the caller has to check.
 
