@@ -8,8 +8,8 @@ With a staging directory:
 - Python packages: as an ARCHIVE, which each node unpacks once.
 - The keytab and the lists of sharded inputs: for one run, when it is submitted.
 
-These are `STAGING/files/JOB/HASH/NAME`, so that equal contents are uploaded once; keytabs and lists
-are below `STAGING/keytabs/JOB/` and `STAGING/lists/JOB/`, by run.
+Files and packages are `STAGING/files/JOB/HASH/NAME`, so that equal contents are uploaded once;
+keytabs and lists are below `STAGING/keytabs/JOB/` and `STAGING/lists/JOB/`, by run.
 
 Without a staging directory `bootstrap.zip` and a tar of each role's files are inside the service,
 as base64 in TEMPLATE files, which YARN writes to `conf/`.
@@ -141,7 +141,7 @@ class Pack:
 
 
 def pack(files: Iterable[ShippedFile]) -> Pack | None:
-    """Return a tar of files; None for no files."""
+    """Return a tar of files, sorted by name; None for no files."""
     entries = tuple(sorted(files, key=lambda item: item.name))
     return Pack(entries) if entries else None
 
@@ -309,7 +309,7 @@ def _packages_archive(packages: Packages, stage: Stage, roles: tuple[str, ...] |
 
 
 def _packages_problems(job: Job) -> Iterator[Problem]:
-    """Yield a problem for each key that asks for packages: there is no HDFS for them."""
+    """Yield a problem for each key that asks for packages, of a job without a staging directory."""
     paths = ["python"] if job.packages else []
     paths += [
         f"roles.{role.name}.python"
@@ -393,7 +393,7 @@ class Shipment:
 
 
 def shipments(files: Mapping[str, Sequence[ShippedFile]]) -> dict[str, Shipment]:
-    """Return the staged files of each role."""
+    """Return the staged files of each role; `files` has the files of each role."""
     alone = _staged_alone(files)
     rest = {
         role: [file for file in own if not (file.size >= LARGE and file.sha256 in alone)]

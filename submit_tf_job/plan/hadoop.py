@@ -79,10 +79,10 @@ def _keytab_file(kerberos: Kerberos, stage: Stage, roles: tuple[str, ...] | None
 
 
 def _keytab_edition(content: bytes) -> str:
-    """Return a hash that differs between editions of a keytab.
+    """Return a hash of a keytab's list of keys, which differs after each change of a key.
 
-    The hash does not depend on the keys: a key that is derived from a password could be guessed
-    from such a hash.
+    The hash does not depend on the keys themselves: a key that is derived from a password could be
+    guessed from such a hash.
     """
     entries = [
         f"{entry.principal} {entry.version} {entry.kind} {entry.made}\n"
@@ -160,8 +160,8 @@ def meeting_contribution(job: Job, site: Site, stage: Stage) -> Contribution:
 
 
 def report_contribution(site: Site, run: str) -> Contribution:
-    """Return what the bootstrap has to do to write the last report beside the run's record; empty
-    if HDFS has no web address.
+    """Return what the bootstrap has to do to write the deciding task's last report beside the run's
+    record; empty if HDFS has no web address.
     """
     web = site.web_hdfs
     if web is None:
