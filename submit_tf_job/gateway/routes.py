@@ -204,7 +204,9 @@ async def submit(
         ),
     ] = None,
 ) -> Response:
-    """Submit a job: the same request again finds its run while that lives."""
+    """Submit a job: the same request again finds its run while that lives, and with an
+    Idempotency-Key also after its end.
+    """
     gateway, action = caller.gateway, caller.request.state.action
     async with submission.received(caller.request, gateway, caller.user) as sent:
         action["body_sha256"] = hashlib.sha256(sent.identity).hexdigest()
@@ -427,7 +429,8 @@ async def stop(
 async def release(caller: Caller, name: Name) -> Response:
     """End the hold of the container in which a job failed (`hold_on_failure`).
 
-    It responds when YARN reports the end of the job, or after a minute.
+    It responds when YARN reports the end of the job. An application that has not ended a minute
+    later is stopped, which may take two minutes more.
     """
     status = await caller.with_job(name, lambda job, causes: causes.explained(job, job.release()))
     caller.done(status.state.value, run=status.run, application_id=status.application_id)

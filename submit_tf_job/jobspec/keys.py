@@ -223,7 +223,7 @@ DOCKER = Keys(
     [
         Key("accounts", FLAG, "Whether the node's `/etc/passwd` and `/etc/group` are mounted, so "
             "that the task's user has a name (`whoami`, `pwd.getpwuid`).", (True,),
-            more="Without, it is a number, and HOME a directory that can be written.",
+            more="Without it, the user is a number, and HOME a directory that can be written.",
             otherwise="`false`", words="passwd users"),
         # DockerLinuxContainerRuntime.TMPFS_MOUNT_PATTERN, without what a list in
         # YARN's environment cannot hold
@@ -289,8 +289,8 @@ KERBEROS = Keys(
             missing="say principal: svc/_HOST@EXAMPLE.COM",
             more="(YARN: ServiceApiUtil.validateKerberosPrincipal)", words="principal_name user"),
         Key("keytab", KEYTAB,
-            "Its keytab. `hdfs:///path`: on HDFS, fetched as you. `file:///path`: on every node. "
-            "A path: on this host, relative to the job spec's directory or absolute; it is put on "
+            "Keytab of the principal. `hdfs:///path`: on HDFS, fetched as you. `file:///path`: on "
+            "every node. A path: on this host, relative to the job spec's directory or absolute; it is put on "
             "HDFS for this job, and removed with it.",
             ("hdfs:///user/svc/svc.keytab", "file:///etc/security/keytabs/svc.keytab",
              "svc.keytab"),
@@ -321,7 +321,8 @@ INPUT = Keys(
             "names the list of the task's files.", ("files",), otherwise="`none`", field="sharded",
             words="sharding"),
         Key("download", FLAG,
-            "Whether the bootstrap puts it on the task's disk before the command starts.", (True,),
+            "Whether the bootstrap copies the input to the task's disk before the command "
+            "starts.", (True,),
             otherwise="`false`", words="fetch"),
     ],
 )

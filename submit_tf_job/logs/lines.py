@@ -205,6 +205,7 @@ def after(runs: Iterable[Run], since: float, untimed: Callable[[], None]) -> Ite
         untimed: Called if lines of a file without times are yielded, whose age is unknown.
     """
     undated: deque[Run] = deque()
+    run = None
     for run in runs:
         if run.order == NEVER and len(undated) < MOST_UNDATED:
             undated.append(run)
@@ -214,7 +215,7 @@ def after(runs: Iterable[Run], since: float, untimed: Callable[[], None]) -> Ite
             yield from undated  # the beginning of a file whose first time is recent enough
             yield run
         undated.clear()
-    if undated:
+    if run is not None and run.order == NEVER:  # no line has a time
         untimed()
         yield from undated
 

@@ -123,6 +123,13 @@ def test_after_uses_the_time_of_writing() -> None:
     assert asked == []
 
 
+@pytest.mark.parametrize("count", [1, 16, 17, 18, 34])
+def test_after_says_that_a_file_has_no_times(count: int) -> None:
+    runs, asked = [Run(OUT, None, lines.NEVER, b"line\n")] * count, list[int]()
+    assert list(lines.after(iter(runs), 900.0, lambda: asked.append(1))) == runs
+    assert asked == [1]
+
+
 def test_stamped_keeps_the_time_of_a_line_that_was_written_a_moment_later() -> None:
     slow = Run(OUT, 31.290, 31.290, b"2026 ...\n")
     wrong = Run(OUT, 20.0, 20.0, b"1 hour ago ...\n")
