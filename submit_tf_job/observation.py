@@ -100,7 +100,7 @@ class JobStatus:
         name: The job's name.
         application_id: The application of the run.
         app: The ResourceManager's record, or None if it has none (any more).
-        service: The services API's response, or None if it could not be read.
+        service: The services API's response, or None if it was not requested or could not be read.
         report: The deciding task's report as last read; None if none was read.
         evidence: Whether the report could be read.
         trouble: Why something could not be read this time, as a sentence for the user.
@@ -233,7 +233,7 @@ class JobStatus:
     @property
     def application_left_over(self) -> bool:
         """Whether the job is over, but its YARN application has not ended
-        (docs/internals/endings.md).
+        (docs/internals/endings.md). False for a job of another user.
         """
         app = self.app
         if app is None or app.ended or self.of_other_user:

@@ -3,9 +3,9 @@
 The sources in order, from the highest precedence to the lowest: arguments, environment
 (`SUBMIT_TF_JOB_<KEY>`), project file (`submit_tf_job.yaml` in the working directory or a parent),
 user file (`~/.config/submit_tf_job/settings.yaml`), system file
-(`/etc/submit_tf_job/settings.yaml`), the Hadoop configuration that HADOOP_CONF_DIR names, defaults.
-Inside one file, the chosen profile takes precedence over the top level of the file. Unknown names
-are refused.
+(`/etc/submit_tf_job/settings.yaml`), the Hadoop configuration that the setting `hadoop_conf` or
+else HADOOP_CONF_DIR names, defaults. Inside one file, the chosen profile takes precedence over the
+top level of the file. Unknown names are refused.
 
 No other module reads settings from the environment of the process; `host` also reads Hadoop's and
 Kerberos's own variables.

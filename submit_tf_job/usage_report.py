@@ -194,7 +194,7 @@ class Series:
 
     @property
     def last(self) -> Point | None:
-        """The newest value."""
+        """The newest value; None if there is none."""
         return self.points[-1] if self.points else None
 
     @property

@@ -48,8 +48,9 @@ class Cluster:
         client: The client of the ResourceManager.
         clock: Returns monotonic seconds.
         sleep: Waits for a number of seconds.
-        own_jobs_only: Whether `runs.find` treats application ids of other users as unknown, as the
-            gateway does for its callers.
+        own_jobs_only: Whether the user is a caller of a gateway. This is a security guard:
+            application ids and records of other users count as unknown, and a job's URIs are opened
+            only on the cluster's own HDFS.
         wall: Returns the time by this machine's clock, seconds since 1970, only for times that are
             shown or recorded. It may be wrong, so decisions use the cluster's time
             (`client.now_ms`).

@@ -109,13 +109,14 @@ def compare_runs(cluster: Cluster, names: Sequence[str], *, sort: str | None = N
     Args:
         cluster: The cluster.
         names: Runs, jobs (each by its newest run), application ids, patterns of jobs' names (the
-            newest run of each); one job alone means its last ten runs.
+            newest run of each, for at most 100 jobs; a warning is logged if there are more); one
+            job alone means its last ten runs.
         sort: A metric: the run with its best value is first. If the metric's name does not tell
             which value is better, the run with the largest value is first.
 
     Raises:
         NoSuchJob: A name is unknown, or its run has no record.
-        UsageError: There is no name; no run has the metric.
+        UsageError: There is no name, or an empty one; or no run has the metric.
         SettingsError: There is no staging directory, and so no record.
         SubmitTFJobError: Records cannot be read.
     """

@@ -47,8 +47,8 @@ class Why:
         pending: Why the job waits, the most important cause first; () if it does not wait.
         root_cause: Why the job failed; None if it did not fail, or if the reason is not known.
         since_success: What has changed since the last run of the job that succeeded; None if the
-            job did not fail, if no successful run has a record, or if the comparison took longer
-            than 2 s.
+            job did not fail, if no successful run has a record, or if nothing could be compared
+            within 2 s.
     """
 
     status: JobStatus

@@ -119,7 +119,8 @@ def follow(
         tail: The number of existing lines of that output to read; None for all.
 
     Yields:
-        A `JobStatus` each time that the status was read, its notices, and a `Pause`; `End` last.
+        A `JobStatus` each time that the status was read, the other events (`Event`), and a `Pause`
+        before the next read; `End` last.
 
     Raises:
         DeadlinePassed: `timeout_s` passed; the job may still be running.

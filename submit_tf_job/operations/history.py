@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """One run by its record.
+    """One run, as its record describes it.
 
     Attributes:
         name, run, application_id: The job, its run, YARN's application.

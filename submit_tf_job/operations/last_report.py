@@ -80,7 +80,13 @@ def read_report_from_logs(
 
 
 def _why_none(logs: AggregatedLogs, is_of_a_job: Callable[[], bool]) -> Evidence:
-    """Return why complete logs contain no report."""
+    """Return what complete logs without a report prove: MISSING if the job's command never ran or
+    left no report; UNREADABLE if the logs seem to be those of another tool's service.
+
+    Args:
+        logs: The logs.
+        is_of_a_job: Returns whether YARN's copy of the service is that of a job.
+    """
     from submit_tf_job.logs.archive import LAUNCH_SCRIPT
     from submit_tf_job.logs.entries import AM_FILES
 

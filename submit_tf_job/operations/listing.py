@@ -63,8 +63,8 @@ class ListedJob:
         memory_mib: Memory of these containers in MiB; None if the job is over.
         elapsed_s: Seconds from submission to the end, or until now.
         run: The run's name.
-        runs: How many runs of the job the ResourceManager lists; the row shows the newest of these
-            runs.
+        runs: How many runs of the job the ResourceManager lists; the row shows the newest live one,
+            or else the newest.
     """
 
     name: str

@@ -466,8 +466,8 @@ def end_of_log(
     host: str | None,
     max_bytes: int = 64 * 1024,
 ) -> str:
-    """Return the end of a container's log file, from its NodeManager or from the collected logs; ""
-    if it is empty or cannot be read now.
+    """Return the end of a container's log file, from its NodeManager or, once the application has
+    ended, from the collected logs; "" if it is empty or cannot be read now.
 
     Args:
         app: The application that the container belongs to.

@@ -287,8 +287,8 @@ class StatusReader:
         )
 
     def _read_live(self, *, over: bool) -> bool:
-        """Read the report from the NodeManager of the deciding task's container; return whether it
-        is certain that the collected logs have nothing to add.
+        """Read the report from the NodeManager of the deciding task's container; return whether a
+        report is known now, or it is certain that none was written.
 
         Args:
             over: Whether the application is over, so that the NodeManager may be deleting the logs.

@@ -154,8 +154,8 @@ def warn_of_unreadable(path: str) -> None:
 
 
 def _parse_record(content: bytes) -> dict[str, Any] | None:
-    """Parse a record; return None if the content is not a record. The job's containers may have
-    written it.
+    """Parse a record; return None if the content is not a record. The content is not trusted,
+    because the job's containers can write it, too.
     """
     with suppress(ValueError, RecursionError):
         found = json.loads(content)

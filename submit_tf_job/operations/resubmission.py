@@ -72,7 +72,7 @@ def possible_later_runs(planned: Plan, run: str) -> tuple[str, ...]:
 
 def _memory_rule(planned: Plan) -> tuple[int, float] | None:
     """Return how often a job is submitted again, and the factor by which its memory grows
-    (`retries`).
+    (`retries`); None if the job spec does not have `retries.memory`.
     """
     rule = planned.job.retries
     return (rule.max, rule.memory) if rule and rule.memory is not None else None
@@ -137,8 +137,9 @@ def next_step_of_json(planned: Plan, ended: Mapping[str, Any]) -> Step | None:
 
 
 def runs_of(planned: Plan) -> frozenset[str]:
-    """Return the names of all runs that a plan's submission may have: the names with its first
-    numbers, and the names of the runs that `retries.memory` may start after these.
+    """Return the names of all runs that a plan's submission may have: the names with the first 64
+    numbers of its idempotency key, and the names of the runs that `retries.memory` may start after
+    these.
     """
     first = [planned.run_of(number) for number in range(FIRST_RUNS)]
     return frozenset(
@@ -164,7 +165,7 @@ def step_after(
         planned: The plan of the first submission, not the plan of a later one.
         earlier: How often the job was submitted again before this failure; None if the number is
             not known.
-        former: The run that failed.
+        former: The name of the run that failed.
         cause: Why the run failed.
     """
     from submit_tf_job.diagnose.outside import mib

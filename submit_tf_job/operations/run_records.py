@@ -118,7 +118,9 @@ def _asked_by_role(plan: Plan) -> dict[str, Any]:
 
 
 def asked_in_record(cluster: Cluster, run: str) -> Mapping[str, Asked]:
-    """Return what one task of each role of a run asks for; {} without a record."""
+    """Return what one task of each role of a run asks for; {} without a record, or if it cannot be
+    read.
+    """
     from submit_tf_job.usage_report import asked_by_role
 
     with suppress(SubmitTFJobError):

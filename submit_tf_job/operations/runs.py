@@ -418,11 +418,11 @@ def _newest_first(cluster: Cluster, items: Sequence[Stat]) -> Sequence[Stat]:
 
 
 def forget_run(cluster: Cluster, job: str, run: str) -> None:
-    """Remove the staged files of one run: its keytab, its lists, and the directory in which its
-    tasks found one another. Do nothing without a staging directory.
+    """Remove the staged files of one run: its keytab, the lists of its sharded inputs, and the
+    directory in which its tasks found one another. Do nothing without a staging directory.
 
     Raises:
-        SubmitTFJobError: HDFS responded, and the removal failed.
+        SubmitTFJobError: HDFS cannot be reached, or the removal failed.
     """
     from submit_tf_job.plan.delivery import Stage
     from submit_tf_job.storage import NoSuchPath

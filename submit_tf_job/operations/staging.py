@@ -157,16 +157,16 @@ def own_directories(uploads: Iterable[Upload]) -> list[str]:
 
 def forget_files(name: str, settings: Settings, services: str, posted_ms: int) -> None:
     """Remove the staged files of a job without runs, except files that a submission may be about to
-    use. Do nothing without a staging directory.
+    use. Do nothing without a staging directory, or if the settings do not allow to open it.
 
     Args:
         name: The job's name.
         settings: The settings.
         services: The text of the job's deleted services, which contains the paths of their files.
-        posted_ms: When YARN stored the last one of them.
+        posted_ms: When YARN stored the last one of them, in milliseconds since 1970.
 
     Raises:
-        SubmitTFJobError: HDFS responded, and the removal failed.
+        Refused: It is not certain that all files were removed.
     """
     from submit_tf_job.plan.delivery import Stage
     from submit_tf_job.storage.staging import forget_job

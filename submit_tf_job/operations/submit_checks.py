@@ -293,7 +293,7 @@ class DataCheck:
         on_this_machine: Whether the job's tasks run on this machine, so that `file://` names the
             same files here.
         for_caller: Whether a caller of a gateway wrote the job. Then only URIs on the cluster's own
-            HDFS are checked, with the rights of that caller (`open_named`).
+            HDFS are opened, with the rights of that caller (`open_named`); others are not checked.
 
     Attributes:
         lists: The URIs of each sharded input's files, one per line; filled by the check.

@@ -24,9 +24,11 @@ class TimelinePart:
     """One part of a run.
 
     Attributes:
-        part: The kind of the part: `waited`, `containers`, `files`, `prepared`, `trained`, `lost`
-            (a training after which all tasks started again), `saved`, `stored`, `held`, `ended` or
-            `logs`.
+        part: What the time was spent on: `waited` for YARN; `containers` were started; `files` were
+            fetched, until the tasks had found one another; `prepared` the job; `trained`, or `lost`
+            if all tasks started again after that training failed; `saved`, before a stop; `stored`
+            outputs, or waited for the other tasks to end; `held` a failed container; `ended`, until
+            YARN had ended the application; `logs` are collected.
         sentence: The part in words, for people.
         from_ms: When the part began, in milliseconds since 1970.
         until_ms: When the part ended, in milliseconds since 1970; None while the part has not
@@ -171,7 +173,9 @@ def _stored_words(report: JobReport, now: bool) -> str:
 
 
 def _moment_of(report: JobReport, words: str) -> int | None:
-    """Return when an event whose text contains the given words happened; None if none did."""
+    """Return when an event whose text contains the given words happened, in milliseconds since
+    1970; None if none did.
+    """
     return next((_in_ms(one.at) for one in report.events if words in one.text), None)
 
 

@@ -39,7 +39,7 @@ class EventLines:
         progress_every_s: Shortest time in seconds between two lines that differ only in progress.
         timed: Whether the line of a status begins with the time since the first status; a log has
             times of its own.
-        clock: Monotonic seconds.
+        clock: Returns monotonic seconds; None for `time.monotonic`.
     """
 
     def __init__(

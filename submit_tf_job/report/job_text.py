@@ -329,8 +329,9 @@ def cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
 
 
 def root_cause_lines(cause: Cause, *, short: bool = False) -> Iterator[str]:
-    """Return the lines for the cause of a failed job: what happened, the next step, and where; also
-    the logs, unless `short`.
+    """Return the lines for the cause of a failed job: what happened, the next step, and where;
+    unless `short`, also the end of its log or YARN's diagnostics, and the tasks that ended because
+    of it.
     """
     yield f"  first cause  {cause.sentence}"
     if cause.hint:

@@ -60,8 +60,8 @@ def _row_of_job(job: ListedJob, name: str) -> list[str]:
 
 
 def history_lines(runs: Sequence[RecordedRun], *, width: int | None = None) -> Iterator[str]:
-    """Return the table of recorded runs. A run that has not succeeded is shown with the reason, any
-    other run with its outputs.
+    """Return the table of recorded runs. A run that succeeded and has stored outputs is shown with
+    these, any other run with the reason for its state.
     """
     if not runs:
         yield "no run has a record"

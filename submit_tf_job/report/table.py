@@ -59,8 +59,8 @@ def _cut_text(text: str, size: int, keep_end: bool) -> str:
 
 
 def cut(text: str, size: int) -> str:
-    """Return a text that takes exactly `size` columns of a terminal, with an ellipsis at its end if
-    it is longer; a text that is not longer is returned as it is.
+    """Return a text that is wider than `size` columns of a terminal as a text of exactly that
+    width, with an ellipsis at its end; return any other text as it is.
     """
     if width_of(text) <= size:
         return text
@@ -93,7 +93,9 @@ def number(value: object, text: str = "{}") -> str:
 
 
 def value_text(value: float) -> str:
-    """Format the value of a metric: four digits, and as many more as a whole number has."""
+    """Format the value of a metric with four significant digits, or with all digits before the
+    decimal point if these are four to nine; NaN and infinity as a word.
+    """
     if not math.isfinite(value):
         return {math.inf: "infinite", -math.inf: "-infinite"}.get(value, "NaN")
     return f"{value:.0f}" if 1000 <= abs(value) < _WHOLE else f"{value:.4g}"
