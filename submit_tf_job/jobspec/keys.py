@@ -290,8 +290,8 @@ KERBEROS = Keys(
             more="(YARN: ServiceApiUtil.validateKerberosPrincipal)", words="principal_name user"),
         Key("keytab", KEYTAB,
             "Keytab of the principal. `hdfs:///path`: on HDFS, fetched as you. `file:///path`: on "
-            "every node. A path: on this host, relative to the job spec's directory or absolute; it is put on "
-            "HDFS for this job, and removed with it.",
+            "every node. A path: on this host, relative to the job spec's directory or absolute; "
+            "it is put on HDFS for this job, and removed with it.",
             ("hdfs:///user/svc/svc.keytab", "file:///etc/security/keytabs/svc.keytab",
              "svc.keytab"),
             missing="say keytab: hdfs:///user/svc/svc.keytab, or the path of one on this host",
