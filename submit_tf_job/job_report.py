@@ -90,7 +90,8 @@ def as_list(value: Any) -> tuple[Any, ...]:
 
 def as_texts(value: Any) -> tuple[str, ...]:
     """Return the texts and numbers of a list as texts; () for any other value."""
-    return tuple(as_text(entry) for entry in as_list(value) if isinstance(entry, (str, int, float)))
+    entries = (entry for entry in as_list(value) if type(entry) is not bool)
+    return tuple(as_text(entry) for entry in entries if isinstance(entry, (str, int, float)))
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:

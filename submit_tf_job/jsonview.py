@@ -212,7 +212,11 @@ class ListedJobJson(Json):
     memory_mib: int | None
     runs: Annotated[
         int,
-        ("description", "How many runs of the job the ResourceManager lists; this is the newest."),
+        (
+            "description",
+            "How many runs of the job the ResourceManager lists; this is the newest live one, or "
+            "if none lives the newest.",
+        ),
     ]
 
 
@@ -322,7 +326,7 @@ class SubmissionJson(Json):
     name: str
     run: Run
     application_id: str
-    submission: Annotated[str, ("description", "The submission's key.")]
+    submission: Annotated[str, ("description", "The idempotency key.")]
     adopted: Annotated[bool, ("description", "Whether the run existed already.")]
     warnings: Names
     remarks: Annotated[

@@ -404,7 +404,6 @@ class Settings:
     origins: Mapping[str, str]
     directories: Directories
     login: str = ""
-    hints: tuple[str, ...] = ()
     resource_manager_urls: tuple[str, ...] = setting(
         _parse_urls,
         "addresses of the ResourceManagers' web interfaces, http://host:8088",

@@ -143,7 +143,7 @@ def test_job_report_parse_of_a_complete_report() -> None:
         roles={"worker": {"wanted": 2, "arrived": 1, "running": 1, "restarts": 3, "new": 1}},
         outcome={"status": 0},
         first_failure=FAILURE_JSON,
-        warnings=["slow"],
+        warnings=["slow", True, None, 7, [], ""],
         progress={"step": 3, "new": 1},
         unknown={"a": 1},
     )
@@ -152,7 +152,7 @@ def test_job_report_parse_of_a_complete_report() -> None:
     assert found.roles == {
         "worker": job_report.RoleCounts(wanted=2, arrived=1, running=1, restarts=3)
     }
-    assert (found.first_failure, found.warnings) == (FAILURE, ("slow",))
+    assert (found.first_failure, found.warnings) == (FAILURE, ("slow", "7", ""))
     assert found.progress
     assert found.progress.to_json() == {"step": 3, "new": 1}
     assert found.record(10**6)["unknown"] == {"a": 1}
