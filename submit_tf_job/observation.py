@@ -1,7 +1,7 @@
 """The status of a job at one moment, and the verdict that follows from it.
 
-Success needs two sources: the ResourceManager's final status, and the outcome that the deciding
-task's bootstrap writes to `job-report.json`; docs/verdict.md lists the exceptions. YARN reports
+Success needs two sources: the ResourceManager's final status, and the outcome that the bootstrap of
+the deciding task writes to `job-report.json`; docs/verdict.md lists the exceptions. YARN reports
 SUCCEEDED for commands that never ran (an image whose ENTRYPOINT ignores its arguments, an
 environment too large to start a shell, `docker.inspect.max.retries=0`), and a program that succeeds
 may belong to an application that YARN failed.
