@@ -166,16 +166,17 @@ def _as_points(value: Any) -> tuple[Point, ...]:
 
 @dataclass(frozen=True)
 class Series:
-    """A curve, thinned out to at most 240 points; the last value is always kept.
+    """The course of a metric that the program reported, or of a role's resource usage, thinned out
+    to at most 240 points; the last value is always kept.
 
     Attributes:
-        name: The metric's name as the program reported it; for use `cpu`, `memory`, `gpu` or
+        name: The metric's name as the program reported it; for usage `cpu`, `memory`, `gpu` or
             `gpu_memory`.
         kind: `metric` or `usage`.
         unit: The unit of a value: "" for a metric, else `cores`, `bytes` or `percent`.
-        step_unit: What is counted as a step, such as `epoch`; "" for a step, and for use.
-        task: The task that reported the metric; "" for use.
-        role: The role whose use the curve shows; "" for a metric. `cpu` and `gpu` are means over
+        step_unit: What one step is, such as `epoch`; "" for a step of the training, and for usage.
+        task: The task that reported the metric; "" for usage.
+        role: The role whose usage the curve shows; "" for a metric. `cpu` and `gpu` are means over
             the role's tasks; `memory` and `gpu_memory` are the values of the task that uses most.
         points: The points, by time; the step may be lower than before if all tasks have started
             again.

@@ -58,7 +58,7 @@ def list_(
         bool, typer.Option("--runs", help="A row for each run, instead of each job's newest.")
     ] = False,
 ) -> None:
-    """List jobs by their newest run, the newest first, with one request for any number of jobs.
+    """List jobs by their newest run, the newest first, by as many requests as for one job.
 
     The state is YARN's only; `status` and `describe` also read the job's report.
 

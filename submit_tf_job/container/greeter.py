@@ -16,10 +16,10 @@ ACCEPTED = 1024  # connections in one turn
 
 
 class Greeter:
-    """A thread that accepts connections, and sends on each a message that the deciding task still
-    prepares itself.
+    """A thread that accepts connections while the deciding task is not ready yet, and sends on each
+    of them that it is still starting.
 
-    Without such an answer, the tasks that connect would take the deciding task for another program
+    Without such a message, the tasks that connect would take the deciding task for another program
     that uses one of the job's ports. The event loop begins after the preparations; it takes over
     the connections, and the messages that have arrived on them.
     """

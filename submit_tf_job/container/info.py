@@ -163,7 +163,10 @@ class Info:
     def place(self, role: str, position: int) -> tuple[str, int]:
         """Return host and port of a task: its host name, or its address if names are not used.
 
-        `position` is the task's place among the tasks of the role that programs know.
+        Args:
+            role: The task's role.
+            position: The task's index in the cluster that the training program is told, in which
+                elastic tasks that are left out are not counted.
         """
         index = self.present(role)[position]
         name = f"{role}-{index}"

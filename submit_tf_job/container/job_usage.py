@@ -147,11 +147,13 @@ def _amount_of_task(use: Mapping[str, Any], key: str, what: str) -> float | None
 
 
 def role_use(uses: Mapping[str, Mapping[str, Any]], running: Collection[str]) -> dict[str, Any]:
-    """Return the resource usage of a role: for each amount, its spread over the role's tasks.
+    """Summarise the resource usage of a role's tasks: for each quantity (`memory_bytes`, …) and
+    each of its values `now`, `mean` and `peak`, the least, the mean and the greatest over the
+    tasks, and which tasks have the least and the greatest.
 
     Args:
         uses: Task → its usage.
-        running: The tasks that run; `now` counts only these.
+        running: The tasks that run; the values of `now` are of these alone.
     """
     found: dict[str, Any] = {"tasks": len(uses), "for_s": max(u["for_s"] for u in uses.values())}
     for key in (*_AMOUNTS, "gpu_percent", "gpus_used", "gpu_memory_bytes"):

@@ -177,7 +177,13 @@ def _innermost_frame(thread: str) -> tuple[str, str]:
 def take_in_thread(
     command: TaskCommand, limit: int, watch_s: float, taken: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Call `take` in a thread, and then `taken` in the event loop with its result."""
+    """Take the stacks of the task's processes in a thread, then call `taken` with the result of
+    `take` in the event loop.
+
+    Args:
+        limit: The largest number of characters of the stacks.
+        watch_s: For how many seconds the CPU use is measured before; 0 for not at all.
+    """
     guard = command.child.guard if command.child else 0
 
     def run() -> None:

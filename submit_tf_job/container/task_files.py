@@ -78,8 +78,8 @@ def stacks_path(info: Info) -> str:
 
 def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) -> list[str]:
     """Return the last lines of an output, without noise and without the bootstrap's own lines; []
-    if it cannot be read. If the last 64 kB contain no exception but the output before them does,
-    return the lines from that exception on.
+    if it cannot be read. If the last 64 kB contain no traceback but the last 16 MB do, return the
+    last lines of the 6 kB that begin at the last traceback instead.
 
     Args:
         path: The file.
@@ -129,7 +129,8 @@ def program_lines(info: Info, logs_before: Mapping[str, tuple[int, int, int]]) -
 
 
 def _own_logs(info: Info, before: Mapping[str, tuple[int, int, int]]) -> list[str]:
-    """Return the log files that have changed since `before`, those that were written last first.
+    """Return the three log files that were written last of those that have changed since `before`,
+    the last one first.
 
     No time is compared with the clock, because a node's clock may be set while the program runs.
     """

@@ -450,9 +450,9 @@ def _failure_of_other_task(evidence: FailureEvidence) -> Cause | None:
 
 
 def tasks_stopped(evidence: FailureEvidence, cause: Cause | None) -> tuple[ReportedTask, ...]:
-    """Return the tasks that the job stopped and whose stderr may tell why the first task to end had
-    lost its peer. The peer that is named comes first, because it may still have been writing or
-    closing when it was stopped.
+    """Return the tasks whose stderr may show the real cause, if the first task to end has failed
+    only because it lost a peer: those that the job stopped afterwards. The peer that `cause` names
+    comes first. Return () for any other cause, and if another task has ended by itself.
     """
     report = evidence.seen.report
     if report is None or cause is None or not is_of_peers(cause):

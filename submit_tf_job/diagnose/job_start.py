@@ -180,8 +180,11 @@ def _shortage_of_queue(
 
 
 def _start_that_waits(why: str, labels: set[str], state: ClusterState) -> JobStart:
-    """Return the start of a job that waits, with the time until enough may be free: the shortest
-    remaining lifetime of the jobs that have containers on nodes with one of these labels.
+    """Build the `JobStart` of a job that has to wait for resources. The wait is estimated as the
+    shortest remaining lifetime of the jobs that have containers on nodes with one of `labels`.
+
+    Args:
+        why: Which resources are missing: the beginning of the sentence.
     """
     left = [
         limit.remaining_s

@@ -195,7 +195,9 @@ _WAY_OUT = (
 
 
 def _check_meeting_place(settings: Settings) -> Check:
-    """Check what tasks need in order to find one another without Registry DNS."""
+    """Check that HDFS is configured and that its WebHDFS port accepts connections: without Registry
+    DNS, tasks find one another by files on HDFS.
+    """
     from submit_tf_job.operations.cluster import site_of
 
     web, names = site_of(settings).web_hdfs, f"names: {settings.names}"

@@ -210,8 +210,9 @@ class Shipper:
             return at.fail(f"{clip(src)}: {error}")
 
     def _base_of_path(self, src: str, at: Where) -> Path | None:
-        """Return the base directory of a path. If the path may not be read, report that and return
-        None.
+        """Return the directory to which a relative `src` refers: that of the job spec, or that of
+        the files that were sent with the request. If this host reads no files, or `src` was not
+        sent, report that and return None.
         """
         if self.host.base is not None:
             return self.host.base

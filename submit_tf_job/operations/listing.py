@@ -1,4 +1,4 @@
-"""List any number of jobs with one request to the ResourceManager.
+"""List any number of jobs with one request to the ResourceManager, or two to select by their age.
 
 A list has only YARN's states. A job's report is read by `status`, with one more request for each
 job, because what the ResourceManager lists of a live application does not change with the verdict:

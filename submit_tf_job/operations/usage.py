@@ -300,12 +300,13 @@ def _memory_at_end(use: JobUse, task: str) -> str:
 
 @dataclass(frozen=True)
 class Account:
-    """What the runs of a user, a queue or a job were charged.
+    """The resources that YARN had allocated to all runs of a user, a queue or a job.
 
     Attributes:
         of: The name of the user, queue or job.
         runs: The number of runs.
-        charge: The sum of what these runs were charged.
+        charge: Memory, vcores and GPUs, each multiplied by the time for which it was allocated;
+            the sum over these runs.
     """
 
     of: str

@@ -361,11 +361,11 @@ class ResourceManager(HttpClient):
         """Move an application to another queue.
 
         Returns:
-            The new queue, as the ResourceManager spells it.
+            The new queue, as the ResourceManager spells it; None if the response lacks it.
 
         Raises:
-            NoSuchJob: when the application is unknown or has ended.
-            Refused: when the queue rejects it.
+            NoSuchJob: The ResourceManager does not know the application.
+            Refused: The application has ended, or the queue does not exist or rejects it.
         """
         return text_of(
             self._change_app(app_id, "queue", {"queue": queue}, f"move {app_id} to queue {queue}"),

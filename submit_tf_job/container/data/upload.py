@@ -214,8 +214,8 @@ class OutputUpload:
         return directories, files
 
     def _stored_name(self, name: str) -> str:
-        """Return the name of a file below the place; if the output is a single file, the name of
-        the output.
+        """Return a file's path relative to the directory that is uploaded to. For an output that is
+        a single file (`name` is ""), return the base name of its local path.
         """
         return name or os.path.basename(self.step["from"])
 

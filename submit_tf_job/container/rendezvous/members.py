@@ -68,8 +68,12 @@ class Rendezvous:
     """The state of the job, as its deciding task keeps it."""
 
     def __init__(self, info: Info, now: float, tell: Callable[[str], None]) -> None:
-        """Start to wait at `now`, the start of the deciding task's bootstrap; `tell` is called with
-        each event.
+        """Create the state of a job of which no task has connected yet.
+
+        Args:
+            info: The description of the deciding task.
+            now: When its bootstrap started, in monotonic seconds.
+            tell: Called with the text of each event.
         """
         task = info.task
         self.info, self.tell, self.started = info, tell, now

@@ -174,7 +174,9 @@ def _peers_missing(job: Rendezvous, now: float) -> None:
 
 
 def prepared(job: Rendezvous, now: float) -> None:
-    """Note that `prepare` has succeeded, and have all commands started."""
+    """Record that the job's `prepare` command has succeeded. If the job is still preparing, let the
+    commands start, those of roles with `after` later.
+    """
     job.unprepared = False
     if job.phase == states.PREPARING:
         start(job, now)
