@@ -88,9 +88,7 @@ def is_run_of(service: str | None, job: str) -> bool:
 
 
 def means_run(name: str, service: str | None) -> bool:
-    """Return whether `name`, which a user gave and which is the name of a job or of a run, means
-    the run `service`.
-    """
+    """Return whether a user who gives `name`, of a job or a run, means the run `service`."""
     return service == name or (not is_run(name) and is_run_of(service, name))
 
 
