@@ -52,7 +52,7 @@ def check_options(options: SandboxOptions, environ: Mapping[str, str]) -> None:
     }
     if "docker" not in (options.modes or ()):
         for what in (what for what, value in asked.items() if value):
-            raise SandboxError(f"{what} can be had with Docker only", hint="add --profile docker")
+            raise SandboxError(f"{what}: with Docker only", hint="add --profile docker")
         return
     engine.find_programs(environ)
     if options.container_path:
@@ -67,7 +67,7 @@ def check_options(options: SandboxOptions, environ: Mapping[str, str]) -> None:
         )
     if options.hadoop_version not in (None, DEFAULT_VERSION) and options.hadoop_home is None:
         raise SandboxError(
-            f"a sandbox with Docker is had of Hadoop {DEFAULT_VERSION} only",
+            f"a sandbox with Docker exists only with Hadoop {DEFAULT_VERSION}",
             hint="leave --hadoop out",
         )
     if options.gpus and not _DEVICES.is_dir():
