@@ -30,7 +30,7 @@ USAGE, FAILED = 2, 1
         (("--container-executor", "/x"), FAILED, "with Docker only"),
         (("--profile", "docker", "--container-path", "/venv"), FAILED, "PATH is their image's"),
         (("--profile", "docker", "--resolver", "direct"), FAILED, "containers' own resolver"),
-        (("--profile", "docker", "--hadoop", "3.3.5"), FAILED, "Hadoop 3.4.2 only"),
+        (("--profile", "docker", "--hadoop", "3.3.5"), FAILED, "only with Hadoop 3.4.2"),
         (("--profile", "docker", "--mount", "data"), FAILED, "'data' is nothing to mount"),
         (("--profile", "docker", "--mount", "/nowhere/at/all"), FAILED, "does not exist"),
         (("--hadoop", "2.10.2"), FAILED, "2.10.2"),
