@@ -244,12 +244,32 @@ def _up(name: str, *options: str) -> Cluster:
 
 def _answer_late(cluster: Cluster, most_s: float) -> None:
     """Let its ResourceManagers and NodeManagers, started anew, delay each answer."""
-    compiled = cluster.home / "webroot"  # in the daemons' class path, and in no container's
-    if (compiled / "LateAnswers.class").exists():
+    if (_class_path(cluster) / "LateAnswers.class").exists():
         return
-    java = [f"{cluster.state()['java_home']}/bin/javac", "-nowarn", "-d", str(compiled)]
+    delay = {"submit_tf_job.test.delay-ms": str(int(most_s * 1000))}
+    _add_filter(cluster, "LateAnswers", delay)
+
+
+def overtake_posts(cluster: Cluster) -> None:
+    """Let its ResourceManager, started anew, accept two POSTs of one name (`OvertakenPosts`)."""
+    (_class_path(cluster) / "overtaken-site.xml").write_text("<configuration></configuration>")
+    implementation = {"fs.hdfs.impl": "OvertakenPosts$Hdfs"}
+    add_properties(_class_path(cluster) / "overtaken-site.xml", implementation)
+    _add_filter(cluster, "OvertakenPosts", {})
+
+
+def _class_path(cluster: Cluster) -> Path:
+    return cluster.home / "webroot"  # of the daemons, and of no container
+
+
+def _add_filter(cluster: Cluster, name: str, properties: Mapping[str, str]) -> None:
+    """Start its ResourceManagers and NodeManagers anew with a filter of `tests/NAME.java` in their
+    web servers.
+    """
+    made = str(_class_path(cluster))
+    java = [f"{cluster.state()['java_home']}/bin/javac", "-nowarn", "-d", made]
     jars = f"{cluster.state()['jars']}/*"
-    subprocess.run([*java, "-cp", jars, ROOT / "tests/LateAnswers.java"], check=True, timeout=120)
+    subprocess.run([*java, "-cp", jars, ROOT / f"tests/{name}.java"], check=True, timeout=120)
     # what a ResourceManager has where core-site.xml names nothing (RMWebAppUtil)
     usual = (
         "org.apache.hadoop.yarn.server.security.http.RMAuthenticationFilterInitializer,"
@@ -259,9 +279,8 @@ def _answer_late(cluster: Cluster, most_s: float) -> None:
     for conf in cluster.home.glob("conf*"):
         named = rf"<name>{filters}</name>\s*<value>(.*?)</value>"
         found = re.search(named, (conf / "core-site.xml").read_text())
-        wanted = {filters: f"{found[1] if found else usual},LateAnswers"}
-        delay = {"submit_tf_job.test.delay-ms": str(int(most_s * 1000))}
-        add_properties(conf / "yarn-site.xml", wanted | delay)
+        wanted = {filters: f"{found[1] if found else usual},{name}"}
+        add_properties(conf / "yarn-site.xml", {**wanted, **properties})
     for daemon in cluster.state()["daemons"]:
         if daemon.startswith(("resourcemanager", "nodemanager")):
             cluster.kill(daemon)

@@ -4,11 +4,12 @@ lost, late or cut off.
 Each run has a name of its own, which follows from the job, the key and the run's number
 (`yarn.run_names`), and YARN starts only one application for a name: it stores the service before it
 starts an application, and if several POSTs arrive at the same moment, HDFS gives the lease to one
-of them (hadoop-facts.md#two-posts-of-one-name). So a client reads what is stored under the name,
-sends a POST if nothing is stored, and reads again if the response is lost. The states of a name
-only go forward (`submission_steps`), and a late request is harmless: a POST starts nothing if its
-name is stored, and a kill ends only the application whose id it has. A name whose POST died
-half-way is left as it is, and the next number is taken.
+of them (hadoop-facts.md#two-posts-of-one-name). If a ResourceManager stood still in one of them and
+both were accepted, one application stays, and the other one is killed. So a client reads what is
+stored under the name, sends a POST if nothing is stored, and reads again if the response is lost.
+The states of a name only go forward (`submission_steps`), and a late request is harmless: a POST
+starts nothing if its name is stored, and a kill ends only the application whose id it has. A name
+whose POST died half-way is left as it is, and the next number is taken.
 
 Two submissions of one job with different keys have different names, so YARN accepts both. Each
 client prevents that by a second check for other live runs after its POST, and ends its own run if
@@ -291,7 +292,7 @@ class _Submitting:
                 continue
             pause_s = _PAUSE_S
             if isinstance(action, Next):
-                self._kill_apps(action.kill)
+                self._kill_apps(action.kill, "" if action.spoiled else WITHDRAWN)
                 spoiled += action.spoiled
                 if spoiled > SPOILED_MAX:
                     raise self._too_late("the ResourceManager has failed in each POST")
@@ -340,6 +341,7 @@ class _Submitting:
                 raise self._name_taken(rival)
             if self._waits_for_leader(app):
                 return None
+        self._kill_apps(action.kill, WITHDRAWN)
         return self._submitted_as(
             action.app_id, adopted=True, finished=action.finished, others=seen.other_live_runs
         )
@@ -519,7 +521,7 @@ class _Submitting:
             own = apps.get(app_id) or self._client.app(app_id, deadline=self._deadline)
         live = tuple(sorted((app for app in apps.values() if not app.ended), key=in_order))
         known = stored and (stored.key, stored.app_id, stored.torn)
-        view = (known, unread_for is None, sorted(apps), own)
+        view = (known, unread_for is None, sorted(apps), own and (own.id, own.state))
         if view != tried.last_view:
             tried.last_view, tried.unchanged_since = view, self._client.clock()
         ours = tried.of_this_call or tried.lost_post_at is not None
@@ -715,13 +717,35 @@ class _Submitting:
             self._tried.lost_post_at = self._client.clock()
             return None
         older = [app for app in apps if mine is not None and in_order(app) < in_order(mine)]
-        twin = next((app for app in older if app.name == self._tried.name), None)
-        if twin is not None:
-            self._kill_apps([app_id])
-            return self._submitted_as(twin.id, adopted=True)
+        twins = [a for a in apps if a.name == self._tried.name and a.id != app_id]
+        if mine is not None and twins:
+            return self._end_unless_stored(mine, twins)
         if older:
             return self._withdraw_for(app_id, older[0])
         return replace(self._submitted_as(app_id), alone=mine is not None and len(apps) == 1)
+
+    def _end_unless_stored(self, mine: AppReport, twins: Collection[AppReport]) -> Submitted | None:
+        """Leave one application alive where YARN has accepted two POSTs of the name: the one whose
+        id is in the stored service, because YARN's status, stop and delete of a name mean that one
+        (hadoop-facts.md#two-posts-of-one-name). Return our application if its id is stored, and no
+        POST is known that may replace it; None to read everything again.
+        """
+        begun = self._client.clock()
+        stored, _unread_for = self._read_stored(self._tried.name)
+        stored_id = stored.app_id if stored else None
+        if stored is not None and stored_id is None and self._hides_ids():
+            stored_id = mine.id  # the newest, most likely: the others' POSTs were before
+        self._tried.of_this_call = True
+        if self._client.clock() - begun > SETTLE_S / 2:
+            return None
+        if stored_id == mine.id and all(in_order(twin) < in_order(mine) for twin in twins):
+            # before its ApplicationMaster registers: the end of an application removes the
+            # registry's records of its name
+            self._kill_apps((twin.id for twin in twins), WITHDRAWN)
+            return self._submitted_as(mine.id)
+        if any(stored_id == twin.id for twin in twins):
+            self._kill_apps([mine.id], WITHDRAWN)
+        return None
 
     def _listed_by_leader(self, app_id: str) -> tuple[tuple[AppReport, ...], AppReport | None]:
         """Return the job's live applications, and the application of our POST if it is listed, from

@@ -305,6 +305,13 @@ class AppReport:
         return killed and bool(re.search("exceeded the lifetime|lifetime period", self.diagnostics))
 
     @property
+    def failed_to_start(self) -> bool:
+        """Whether YARN gave the application up because attempts to start its ApplicationMaster
+        failed, or the ApplicationMaster itself did (RMAppImpl).
+        """
+        return self.state is AppState.FAILED and "due to AM Container" in self.diagnostics
+
+    @property
     def rejected(self) -> bool:
         """Whether the scheduler rejected the application: it never had a container (RMAppImpl,
         AppInfo), and its diagnostics are about queues or about the rules that choose a queue.

@@ -9,11 +9,11 @@ forward:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError, UnknownHost
-from submit_tf_job.yarn.observed import AppReport, AppState
+from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
 # state may be stale for 2 s after a failover (hadoop-facts.md#failover)
 SETTLE_S = 10.0
@@ -97,6 +97,9 @@ class Adopt:
     Attributes:
         finished: Whether the application has ended.
         app: The application's report, if it is alive.
+        kill: Other live applications of the name, which are killed: YARN has accepted several POSTs
+            of it (hadoop-facts.md#two-posts-of-one-name), and this application stays: the one whose
+            id is stored, or if that one has not succeeded, the newest live one.
         older: The job's other live runs that existed before this one. The client that posted this
             run ends it because of them, unless they belong to the same submission.
     """
@@ -104,6 +107,7 @@ class Adopt:
     app_id: str
     finished: bool = False
     app: AppReport | None = None
+    kill: tuple[str, ...] = ()
     older: tuple[AppReport, ...] = ()
 
 
@@ -127,7 +131,8 @@ class Next:
     """Give the name up, or leave its ended run, and take the next number.
 
     Attributes:
-        kill: Applications with the name that can never run, and are killed.
+        kill: Applications with the name that can never run, or that run beside the one whose id is
+            stored; they are killed.
         spoiled: Whether a failed POST made the name unusable; False if the name's run has ended.
         foreign: Whether a run of another submission has the name.
     """
@@ -250,14 +255,31 @@ def _without_shown_id(seen: View, runs_again: Callable[[AppReport | None], bool]
     """
     if seen.settled_s < SETTLE_S:
         return Wait("its service is stored and shows no application yet")
-    if seen.live:
-        return _adopt_live(seen, seen.live[0])
+    if seen.live:  # the newest has stored its id last
+        *twins, newest = seen.live
+        return replace(_adopt_live(seen, newest), kill=tuple(app.id for app in twins))
     if seen.ended:
         return _after_end(seen, seen.ended[0], runs_again)
     return _without_id(seen)
 
 
 def _with_id(seen: View, app_id: str, runs_again: Callable[[AppReport | None], bool]) -> Action:
+    action = _of_stored_app(seen, app_id, runs_again)
+    twins = [app for app in seen.live if app.id != app_id]
+    if not twins or not isinstance(action, Adopt | Next):
+        return action
+    if seen.settled_s < SETTLE_S / 2:
+        return Wait("another application of that name is there, too")
+    own = seen.stored_app
+    if own is None or (own.ended and own.final_status is not FinalStatus.SUCCEEDED):
+        *twins, newest = twins
+        action = _adopt_live(seen, newest)
+    return replace(action, kill=tuple(app.id for app in twins))
+
+
+def _of_stored_app(
+    seen: View, app_id: str, runs_again: Callable[[AppReport | None], bool]
+) -> Action:
     app = seen.stored_app
     if app is None:
         if seen.settled_s < SETTLE_S or seen.recovering:
@@ -267,8 +289,6 @@ def _with_id(seen: View, app_id: str, runs_again: Callable[[AppReport | None], b
         return Next(f"the ResourceManager has forgotten {app_id}")
     if app.ended:
         return _after_end(seen, app, runs_again)
-    if len(seen.live) > 1 and seen.settled_s < SETTLE_S / 2:
-        return Wait("another application of that name is there, too")
     if seen.stored_app_not_listed:
         return Wait(f"the list of live runs is older than {app.id}")
     adopted = _adopt_live(seen, app)
@@ -291,13 +311,26 @@ def _after_end(
     seen: View, app: AppReport, runs_again: Callable[[AppReport | None], bool]
 ) -> Action:
     if WITHDRAWN in app.diagnostics:
-        return Next(f"{app.id} was withdrawn")
+        stays = next((one for one in seen.ended if _was_beside(one, app)), None)
+        if stays is None:
+            return Next(f"{app.id} was withdrawn")
+        app = stays
+    if app.failed_to_start and any(WITHDRAWN in one.diagnostics for one in seen.ended):
+        return Next(f"{app.id} could not start, after the POST of a withdrawn one")
     # a key is not used by a run that the scheduler has rejected
     if app.rejected and seen.of_this_call:
         return Rejected(app)
     if seen.of_this_call or not (app.rejected or runs_again(app)):
         return Adopt(app.id, finished=True)
     return Next(f"{app.id} has ended")
+
+
+def _was_beside(app: AppReport, withdrawn: AppReport) -> bool:
+    """Return whether an application stayed when another one of its name was withdrawn: it lived at
+    the same time.
+    """
+    lived = (app.finished_ms or 0) > (withdrawn.started_ms or 0)
+    return lived and WITHDRAWN not in app.diagnostics
 
 
 def in_order(app: AppReport) -> tuple[int, str]:

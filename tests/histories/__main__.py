@@ -27,7 +27,7 @@ def main() -> int:
             result = run(kind, seed)
             if asked.trace:
                 print(result)
-            if found := result.mistakes:
+            if found := result.broken:
                 failed.append(result)
                 broken.update(b.promise for b in found)
                 print(f"{kind} {seed}: {found[0].promise}: {found[0].words}")

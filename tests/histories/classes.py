@@ -117,6 +117,24 @@ def twin(rng: random.Random) -> Script:
     return Script(_site(rng), _dying(rng), people, rng.choice((60.0, 300.0)))
 
 
+def overtaken(rng: random.Random) -> Script:
+    """Servers stand still between their check of a name and their first write, so that two POSTs of
+    it are accepted.
+    """
+    anna = _person(rng, "anna")
+    people = [anna]
+    for number in range(rng.randint(1, 2)):
+        starts_s = anna.starts_s + rng.choice((0.02, 0.2, 1.0)) * rng.random() + 8.0 * number
+        orders = [Order("submit", watch=rng.random() < 0.5)]
+        people.append(
+            replace(anna, name=f"anna{number}", orders=orders, starts_s=starts_s, reports=[])
+        )
+    storm_s = rng.choice((60.0, 300.0))
+    # another standstill or a client that dies may let both run (docs/verdict.md)
+    site = replace(_site(rng), jars_s=(0.1, 1.0))
+    return Script(site, Weather(stalls=0.6), tuple(people), storm_s)
+
+
 def rival(rng: random.Random) -> Script:
     """Somebody submits the job with other settings at the same time."""
     bert = _person(rng, "bert", starts_s=_beside(rng), dies=0.15)
@@ -315,5 +333,5 @@ def _troubles(
 
 
 _MADE: list[Make] = [calm, flap, twin, rival, lost_then_refused, failover, late, torn, collision]
-_MADE += [retention, deleted, forgetting, lineage, mixed, adopters, blank_leader]
+_MADE += [overtaken, retention, deleted, forgetting, lineage, mixed, adopters, blank_leader]
 CLASSES: dict[str, Make] = {make.__name__.replace("_", "-"): make for make in _MADE}

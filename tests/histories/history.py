@@ -16,8 +16,9 @@ Promises, each asserted from the world's own record, never from the client's sta
 9. A job that runs out of memory is submitted again once after each run, and not too often.
 10. Nothing is left but what retention keeps, and after `delete` nothing.
 
-Where a server stands still between two steps of one POST until another one has passed (see
-`services.py`), Hadoop itself breaks promises: what follows from that is marked with "race".
+Where a server stands still between its check of a name and its first write until another POST of
+that name has passed, Hadoop accepts both (`services.py`). One application stays: the other one may
+have been reported by who did not follow it, and is withdrawn, or its ApplicationMaster cannot start.
 """
 
 from __future__ import annotations
@@ -73,11 +74,6 @@ class Result:
     trace: tuple[Line, ...]
     script: Script
 
-    @property
-    def mistakes(self) -> tuple[Broken, ...]:
-        """What is broken, but by a race of Hadoop's own."""
-        return tuple(one for one in self.broken if not one.promise.startswith("race"))
-
     def __str__(self) -> str:
         head = [f"{self.kind} {self.seed}: {self.script.site}", f"  {self.script.weather}"]
         lines = [str(line) for line in self.trace]
@@ -119,10 +115,7 @@ class History:
             self._check_report(report)
         self._check_runs()
         self._check_resubmissions()
-        race = "race " if self.cluster.raced else ""
-        broken = tuple(
-            Broken(race + b.promise, b.words) for b in dict.fromkeys(self.cluster.broken)
-        )
+        broken = tuple(dict.fromkeys(self.cluster.broken))
         return Result(self.kind, self.seed, broken, tuple(self.kernel.trace), self.script)
 
     def _storm(self) -> None:
@@ -165,7 +158,7 @@ class History:
             if not isinstance(report.error, NameTaken):
                 self._break("4 converges", f"{report.by} in a calm world: {report}")
             return
-        app = self.cluster.apps[report.app_id]
+        app = self._stays(self.cluster.apps[report.app_id])
         if (app.forgotten and app.killed_by) or self._was_deleted(app, app):
             return  # that it was withdrawn is forgotten, too
         if app.ran_from is None and not self._too_slow(app) and not self._ended_by_person(app):
@@ -237,6 +230,7 @@ class History:
         if app is None:
             self._break("3 report", f"{report.by} says {app_id}, which does not exist")
             return
+        app = self._stays(app)
         if report.verdict not in ("", _STATES[app.final]) and not app.forgotten:
             words = f"{app.id} is {app.final}, and {report.by} says {report.verdict}"
             self._break("3 report", words)
@@ -256,6 +250,13 @@ class History:
                 return
             words = f"{report.by} says {report}, and {app.killed_by} ended it"
             self._break("3 report", words)
+
+    def _stays(self, app: App) -> App:
+        """Return the application that stays, of several ones of a name that Hadoop has accepted."""
+        if app.name not in self.cluster.raced or (app.ran_from and "withdrawn" not in app.words):
+            return app
+        ran = [one for one in self._named(app.name) if one.ran_from]
+        return next((one for one in ran if "withdrawn" not in one.words), app)
 
     def _root(self, app: App) -> str:
         """Return the key of the submission that an application goes back to."""

@@ -9,7 +9,9 @@ stand still, or others may act. From 3.3.5, and where said from 3.1.3:
   makes the directory anew where it was deleted meanwhile). Nothing locks the name but the lease of
   HDFS: who creates the file anew takes it from whoever is writing (FSNamesystem.checkLease), so of
   several POSTs at the same moment one goes on. Only a server that stands still between its check
-  and its create, until another POST has closed the file, would go on, too.
+  and its create, until another POST has closed the file, goes on, too, and uploads the
+  ApplicationMaster's configuration again: an ApplicationMaster whose configuration is localised
+  after that cannot start (docs/internals/hadoop-facts.md#two-posts-of-one-name).
 - A YarnException of submitApp calls actionDestroy (3.3.1 and later, YARN-10437); an IOException
   and everything in 3.1 leaves the stored service behind.
 - ApiServer.deleteService is actionStop(name, wait) whose exceptions are swallowed, then
@@ -33,6 +35,7 @@ TORN = (
     "No content to map due to end-of-input\n at [Source: "
     "(org.apache.hadoop.hdfs.client.HdfsDataInputStream); line: 1, column: 0]"
 )
+CONF_S = 0.04  # to write the ApplicationMaster's configuration into the service's directory
 FORGIVEN_S = 180.0  # as long a POST may take (docs/verdict.md)
 PRE_RUNNING = ("NEW_SAVING", "SUBMITTED", "ACCEPTED")
 Answer = tuple[int, dict[str, Any]]
@@ -190,7 +193,7 @@ class Services:
         where = self.yarn.directories.get(self.key)
         if where is not None and where.has_file:
             raise YarnException("Service Instance dir already exists")
-        yield self.rng.uniform(0.001, 0.005)  # mkdirs
+        yield self.rng.uniform(0.001, 0.005) + self.slow("mkdirs")
         if self.key[0] not in self.yarn.site.users:
             words = f"Permission denied: user={self.key[0]}, access=WRITE, "
             words += 'inode="/user":root:supergroup:drwxr-xr-x'
@@ -242,8 +245,17 @@ class Services:
         check_limits(spec, self.yarn.site)
         app_id, stored_at = self.yarn.new_id(), self.yarn.clock.now
         yield from self._io("upload jars")
-        yield self.rng.uniform(*self.yarn.site.jars_s)
-        self._directory().jars = True
+        jars_s = self.rng.uniform(*self.yarn.site.jars_s)
+        yield max(0.0, jars_s - CONF_S)
+        where = self._directory()
+        where.jars, where.conf_of = True, app_id
+        yield min(jars_s, CONF_S)
+        if where.conf_of != app_id:
+            raise FileNotFoundError(
+                f"File does not exist: /user/{self.key[0]}/.yarn/services/{self.key[1]}/conf/"
+                f"yarnservice-log4j.properties (inode 16427) Holder DFSClient_NONMAPREDUCE_14_36 "
+                f"does not have any open files."
+            )
         yield from self._io("submitApplication")
         yield from self.yarn.leader()
         queue = "nowhere" if key_of(spec) in self.yarn.refused else spec.get("queue", "default")

@@ -85,6 +85,7 @@ class Weather:
         dies: That the server's process dies during a POST or DELETE.
         statuses: What proxies answer.
         after_post: Whether nothing goes wrong before the first service is posted.
+        stalls: That a POST's server stands still between its check of the name and its first write.
     """
 
     refused: float = 0.0
@@ -102,6 +103,7 @@ class Weather:
     writes: float = 1.0
     statuses: tuple[int, ...] = (502, 504)
     after_post: bool = False
+    stalls: float = 0.0
 
     def fate(self, rng: random.Random, method: str) -> Fate:
         """Draw what becomes of a request."""
@@ -131,6 +133,8 @@ class Weather:
         elif kind in ("cut", "over"):
             after_s = rng.choice((0.0, 0.1, 0.5, 2.0, 60.0)) * rng.random()
         slow = self._slow(rng, method, left * rng.random(), times)
+        if self.stalls and method == "POST" and rng.random() < self.stalls:
+            slow["mkdirs"] = rng.choice((0.05, 0.5, 2.0, 6.0)) * rng.random()
         return Fate(kind, after_s, rng.choice(self.statuses), slow)
 
     def _slow(

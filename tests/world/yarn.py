@@ -132,6 +132,7 @@ class Directory:
         changed_ms: When something in the directory was made or removed last.
         text: The content of NAME.json, once it was read.
         jars: Whether the libraries of the ApplicationMaster are there.
+        conf_of: The application whose submission uploaded `conf` last.
     """
 
     made_at: float
@@ -142,6 +143,7 @@ class Directory:
     changed_ms: int = 0
     text: bytes | None = None
     jars: bool = False
+    conf_of: str = ""
 
     @property
     def torn(self) -> bool:
@@ -458,9 +460,9 @@ class Yarn:
             if app.killing:
                 return
             if app.attempts == ATTEMPTS:
-                yield from self._final(
-                    app, "FAILED", "FAILED", f"failed {ATTEMPTS} times: {app.why}"
-                )
+                words = f"Application {app.id} failed {ATTEMPTS} times due to AM Container for "
+                words += f"appattempt exited with  exitCode: 1\nDiagnostics: {app.why}"
+                yield from self._final(app, "FAILED", "FAILED", words)
                 return
             app.attempts += 1
             yield rng.uniform(1.0, 6.0)
@@ -473,6 +475,9 @@ class Yarn:
         here = where is not None and where.made_at == app.needs_made_at and where.jars
         if self.site.jars_in_service and not here:
             return self._dies(app, "its libraries in its service's directory are gone")
+        if where is not None and where.conf_of not in ("", app.id):
+            name = f"{app.user}/.yarn/services/{app.name}/conf/yarnservice-log4j.properties"
+            return self._dies(app, f"hdfs:/user/{name} changed on src filesystem")
         missing = self._missing(app.spec, keytab=True)
         if missing:
             return self._dies(app, f"{missing} is gone")
@@ -524,7 +529,7 @@ class Yarn:
     def check_one_at_a_time(self, app: App) -> None:
         """Promise 1: runs of one key are never alive at the same time."""
         for other in self.apps.values():
-            same = other is not app and other.key == app.key and other.name not in self.raced
+            same = other is not app and other.key == app.key
             same = same and not (self.came_late(app) or self.came_late(other))
             if same and other.ran_from is not None and other.ran_until is None:
                 words = f"{other.id} and {app.id} run {app.key} at the same time"
@@ -572,6 +577,8 @@ class Yarn:
             app = self.apps.get(lost)
             if lost == app_id or app is None or app.stopping or self.came_late(app):
                 continue
+            if app.name in self.raced:
+                continue  # of another application of its name, for which Hadoop removes them
             if app.state == "RUNNING":
                 self.break_promise("7 DNS records", f"{lost} loses its records by {why}")
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from submit_tf_job.errors import AuthError, ClusterUnavailable, SettingsError, UnknownHost
-from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.observed import AppReport, FinalStatus
 from submit_tf_job.yarn.run_names import run_name, short_head
-from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S, SETTLE_S, StoredRun, View, decide
+from submit_tf_job.yarn.submission_steps import (
+    IN_FLIGHT_S,
+    SETTLE_S,
+    StoredRun,
+    View,
+    decide,
+)
 
 KEY = "key"
 
@@ -120,6 +127,46 @@ def test_every_adoption_names_the_runs_that_were_there_before(seen: View) -> Non
 
 def test_what_can_never_run_is_killed_with_its_name_given_up() -> None:
     assert decide(View(OLD, live=(WAITS,)), KEY, lambda _app: False).kill == (WAITS.id,)  # type: ignore[union-attr]
+
+
+TWIN, SUCCEEDED = app(2, at=20), replace(OVER, final_status=FinalStatus.SUCCEEDED)
+FAILED = app(1, "FAILED", words="failed 2 times due to AM Container for appattempt_1_1")
+STAYED = replace(app(2, "FINISHED"), finished_ms=30)
+
+
+@pytest.mark.parametrize(
+    ("seen", "step"),
+    [
+        (View(WITH_ID, stored_app=RUNS, live=(RUNS, TWIN)), "wait"),
+        (View(WITH_ID, stored_app=RUNS, live=(RUNS, TWIN), **LATE), (1, [2])),
+        (View(WITH_ID, stored_app=OVER, live=(TWIN,)), "wait"),
+        (View(WITH_ID, stored_app=SUCCEEDED, live=(TWIN,), **LATE), (1, [2])),
+        # the one whose id is stored is no more
+        (View(WITH_ID, stored_app=OVER, live=(TWIN,), **LATE), (2, [])),
+        (View(WITH_ID, stored_app=WITHDRAWN, live=(TWIN,), **LATE), (2, [])),
+        (View(WITH_ID, stored_app=FAILED, live=(TWIN,), **LATE), (2, [])),
+        (View(WITH_ID, live=(TWIN,), **LATE), (2, [])),
+        (View(WITH_ID, stored_app=OVER, live=(app(3), TWIN), **LATE), (2, [3])),
+        (View(WITH_ID, live=(TWIN,), recovering=True, **LATE), "wait"),
+        # all of them
+        (View(WITH_ID, stored_app=WITHDRAWN, ended=(STAYED, WITHDRAWN)), (2, [])),
+        (View(WITH_ID, stored_app=WITHDRAWN, ended=(WITHDRAWN, OVER)), "next"),
+        (View(WITH_ID, stored_app=FAILED, ended=(FAILED, WITHDRAWN)), "next"),
+        # Hadoop 3.1 without HDFS
+        (View(NO_ID, app_id_not_shown=True, live=(RUNS, TWIN), **LATE), (2, [1])),
+    ],
+)
+def test_one_application_stays_where_yarn_has_accepted_two_posts(
+    seen: View, step: str | tuple[int, list[int]]
+) -> None:
+    done = decide(seen, KEY, lambda _app: False)
+    kind = type(done).__name__.lower()
+    if isinstance(step, str):
+        assert kind == step
+        return
+    stays, killed = step
+    assert (kind, done.app_id) == ("adopt", f"application_1_{stays:04}")  # type: ignore[union-attr]
+    assert done.kill == tuple(f"application_1_{number:04}" for number in killed)  # type: ignore[union-attr]
 
 
 def test_names_of_runs_are_the_same_in_every_version() -> None:
