@@ -17,11 +17,13 @@ WEB_PORTS = {"http": 9870, "https": 9871}
 
 def properties(environ: Mapping[str, str]) -> HadoopConfiguration:
     """Return the properties in core-site.xml, hdfs-site.xml and hdfs-rbf-site.xml of the directory
-    that HADOOP_CONF_DIR in `environ` names, by default the working directory.
+    that HADOOP_CONF_DIR in `environ` names; none if it names no directory.
 
     Files that cannot be read are left out; the configuration's `problems` name them.
     """
     directory = environ.get("HADOOP_CONF_DIR", "")
+    if not directory:
+        return HadoopConfiguration(environ)
     return read_directory(directory, HDFS, environ=environ, lenient=True)
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import base64
 import collections
+import contextlib
 import errno
 import json
 import selectors
@@ -29,6 +30,7 @@ from typing import Any
 
 from submit_tf_job.container import untrusted
 
+UNREAD_LIMIT = 8 * 1024 * 1024  # bytes that a connection keeps for a receiver that does not read
 LINE_LIMIT = 64 * 1024  # longest line that a deciding task accepts
 TABLE_LIMIT = 4 * 1024 * 1024  # longest line that the others accept: `go` may hold every address
 _ENDED = (errno.ECONNRESET, errno.EPIPE)
@@ -104,6 +106,7 @@ class Channel:
         self.sock, self.limit, self.selector, self.ready = sock, limit, selector, ready
         self._in = b""
         self._out: collections.deque[memoryview] = collections.deque()
+        self._kept = 0  # bytes in `_out`
         self._waiting = not connected  # for the socket to take more
         selector.register(sock, self._wanted_events(), ready)
 
@@ -140,13 +143,20 @@ class Channel:
         """Send as much as possible; the rest is kept, and sent by the next call.
 
         Raises:
-            ChannelClosed: The connection is broken.
+            ChannelClosed: The connection is broken, or more than `UNREAD_LIMIT` bytes would be kept
+                for a receiver that does not read; then the connection is shut down.
         """
+        if data and self._kept + len(data) > UNREAD_LIMIT:
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)  # the next read fails
+            raise ChannelClosed("the other side does not read")
         if data:
             self._out.append(memoryview(data))
+            self._kept += len(data)
         try:
             while self._out:
                 sent = self.sock.send(self._out[0])
+                self._kept -= sent
                 rest = self._out.popleft()[sent:]
                 if rest:
                     self._out.appendleft(rest)

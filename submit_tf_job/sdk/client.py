@@ -295,10 +295,13 @@ class Client:
             JobSpecError: The job spec is not valid, or YARN would refuse the job.
             Refused: The Hadoop version of the settings (`hadoop_version`) cannot run the job.
             UsageError: As for `load`, or `submission_id` is not 1 to 64 letters, digits, `.`, `_`
-                and `-`, of which the first is a letter or digit.
-            ValueError: `again` is none of these values.
+                and `-`, of which the first is a letter or digit; or `again` is none of these
+                values.
         """
         _check_texts(submission_id=submission_id)
+        values = [value.value for value in Again]
+        if again is not None and again not in values:
+            raise UsageError(f"again: expected {', '.join(values)} or None, found {again!r}")
         return make_plan(
             self.load(spec, overrides=overrides, name=name, dialect=dialect),
             self.settings,

@@ -141,6 +141,25 @@ def test_messages_of_strangers_end_no_job(attacked: Cluster) -> None:
 
 
 @pytest.mark.long
+def test_task_that_reads_no_answer_is_hung_up(attacked: Cluster) -> None:
+    """Each ping is answered; what it does not read would be kept for as long as the job lives."""
+    draw = random.Random(1)
+    first = hello(attacked.task["run"], f"{attacked.application}_01_999999", draw)
+    pings = json.dumps({"t": "ping", "quiet": 1}).encode() + b"\n"
+    address = ("127.0.0.1", attacked.rendezvous())
+    with socket.create_connection(address, timeout=60) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.sendall(json.dumps(first).encode() + b"\n")
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < 3000:
+                sock.sendall(pings * 1000)
+                sent += 1
+        assert sent < 3000, "every answer was kept"
+    attacked.succeeds()
+
+
+@pytest.mark.long
 def test_many_messages_of_strangers_end_no_job(attacked: Cluster) -> None:
     attacks(attacked, range(10_000, 30_000))
 

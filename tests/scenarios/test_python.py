@@ -93,6 +93,10 @@ NO_JOB = "job: expected a mapping with keys of a job spec, found NoneType"
         (lambda: client().load({}, overrides=3), "overrides: expected a list, found 3"),  # type: ignore[arg-type]
         (lambda: client().load({}, name=3), "name: expected a text, found 3"),  # type: ignore[arg-type]
         (lambda: client().submit({}, submission_id=3), "submission_id: expected a text, found 3"),  # type: ignore[arg-type]
+        (
+            lambda: client().plan({}, again="often"),  # type: ignore[arg-type]
+            "again: expected always, after-failure, never or None, found 'often'",
+        ),
         (lambda: client().attach(3), "name: expected a text, found 3"),  # type: ignore[arg-type]
         (lambda: client().jobs(user=3), "user: expected a text, found 3"),  # type: ignore[arg-type]
         (lambda: client().jobs(limit=-1), f"{NO_LIMIT} -1"),
