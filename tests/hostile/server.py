@@ -108,7 +108,10 @@ class HostileServer:
             if line.lower().startswith("content-length:")
         ]
         while len(body) < int(lengths[0] if lengths else 0):
-            body += stream.recv(65536)
+            piece = stream.recv(65536)
+            if not piece:
+                return None
+            body += piece
         method, target, _ = text.partition("\r\n")[0].split(" ", 2)
         return Asked(method, target, text, body)
 

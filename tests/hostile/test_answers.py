@@ -18,7 +18,7 @@ from tests.builders.command_line import Cli, Done
 from tests.hostile.conftest import Serve
 from tests.hostile.server import Answering, Asked, Authority, always, raw
 
-pytestmark = pytest.mark.usefixtures("short", "train")
+pytestmark = pytest.mark.usefixtures("patient", "train")
 
 STATUS, SUBMIT = ("status", "mnist"), ("submit", "train.yaml", "--detach")
 COMMANDS = {"status": STATUS, "submit": SUBMIT}
@@ -111,9 +111,9 @@ NO_ANSWERS: dict[str, tuple[bytes | Answering, str]] = {
 }
 
 
-def be_patient(monkeypatch: pytest.MonkeyPatch, wait: str = "1m") -> None:
-    for name in ("FAILOVER", "READ"):
-        monkeypatch.setenv(f"SUBMIT_TF_JOB_TIMEOUTS_{name}", wait)
+def give_up_after(monkeypatch: pytest.MonkeyPatch, wait: str) -> None:
+    """Set when a server is left that is asked again until then."""
+    monkeypatch.setenv("SUBMIT_TF_JOB_TIMEOUTS_FAILOVER", wait)
 
 
 def is_asked_again(sentence: str) -> bool:
@@ -137,8 +137,8 @@ def test_invalid_responses(
     command: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # what is judged at once is not waited for, and a busy machine takes its time over a bomb
-    be_patient(monkeypatch, "8s" if is_asked_again(sentence) else "1m")
+    if is_asked_again(sentence):
+        give_up_after(monkeypatch, "8s")
     server = serve(always(answer) if isinstance(answer, bytes) else answer)
     said(cli(*command, "--rm", server.url()), 7, sentence)
     assert all(asked.method == "GET" for asked in server.asked), (
@@ -159,14 +159,14 @@ def test_slow_server_is_left_at_the_deadline(
 ) -> None:
     """The command ends, though every byte would put off an end that waits for the next one."""
     monkeypatch.setenv("SUBMIT_TF_JOB_TIMEOUTS_READ", "1h")
+    give_up_after(monkeypatch, "20s")
     said(cli(*STATUS, "--rm", serve(trickle(begin)).url()), 7, UNANSWERED % why)
 
 
 def test_a_resource_manager_that_hangs_leaves_time_for_the_other(
     cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SUBMIT_TF_JOB_TIMEOUTS_READ", "1m")
-    monkeypatch.setenv("SUBMIT_TF_JOB_TIMEOUTS_FAILOVER", "10s")
+    give_up_after(monkeypatch, "20s")
     hangs = serve(lambda _asked, stream: stream.recv(1))  # until the client has gone
     other = serve(always(raw(200, b'{"apps": null}')))
     done = cli("list", "--rm", hangs.url(), "--rm", other.url())
@@ -174,7 +174,6 @@ def test_a_resource_manager_that_hangs_leaves_time_for_the_other(
 
 
 def test_no_services_api(cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    be_patient(monkeypatch, "4s")
     servlet = "org.apache.hadoop.http.WebServlet-6bca7e0d"
     page = {"servlet": servlet, "message": "Not Found", "url": "/app", "status": "404"}
     lists = raw(200, b'{"apps": null, "clusterInfo": {"state": "STARTED"}}')
@@ -182,6 +181,7 @@ def test_no_services_api(cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch
     server = serve(lambda asked, stream: stream.sendall(none if "/app/" in asked.path else lists))
     without = r"The ResourceManager at http://localhost:\d+ has no services API\."
     said(cli(*SUBMIT, "--rm", server.url()), 9, without)
+    give_up_after(monkeypatch, "20s")
     busy = serve(always(raw(503, json.dumps({**page, "status": "503"}).encode())))
     said(cli(*STATUS, "--rm", busy.url()), 7, UNANSWERED % "HTTP 503 Said")
     assert len(busy.asked) > 1
@@ -235,8 +235,7 @@ def test_redirect_to_another_host_is_refused(
     assert not trap.asked, "a redirect was followed to a host that is not configured"
 
 
-def test_cookie_is_ignored(cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    be_patient(monkeypatch)
+def test_cookie_is_ignored(cli: Cli, serve: Serve) -> None:
     cookie = 'Set-Cookie: hadoop.auth="u=mallory&t=simple"; Path=/'
     server = serve(always(raw(200, b'{"apps": {}}', "application/json", cookie)))
     assert cli(*STATUS, "--rm", server.url()).status == 5
@@ -348,7 +347,6 @@ def test_what_a_refusal_means(
     words: str,
     hint: str,
 ) -> None:
-    be_patient(monkeypatch)
     secret = home / "secret"
     secret.write_text("canary-3e1f\n")
     secret.chmod(0o600)

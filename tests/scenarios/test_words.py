@@ -61,8 +61,11 @@ def test_a_job_in_which_nothing_moves_says_for_how_long(world: World) -> None:
     assert "no task has printed anything for 45 min" in world("status", "mnist").out
 
 
-def test_finishing_says_for_whom_and_until_when(world: World) -> None:
-    noon = datetime.now().astimezone().replace(hour=12, minute=34).timestamp()
+def test_finishing_says_for_whom_and_until_when(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noon = datetime(2026, 5, 4, 12, 34).astimezone().timestamp()
+    monkeypatch.setattr(time, "time", lambda: noon)  # the same day, whenever the test runs
     reports(world, "finishing", awaited={"tasks": ["worker-1"], "count": 1, "until": noon})
     assert "  finishing    waiting for worker-1 until 12:34" in world("status", "mnist").out
     said = world("wait", "mnist", "--timeout", "1s").err

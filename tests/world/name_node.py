@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -31,27 +30,25 @@ def _error(call: int) -> bytes:
 
 
 @contextmanager
-def late_name_node(answer_s: float) -> Iterator[str]:
-    """Serve as a NameNode that answers each connection so many seconds after it was made; yields
-    its `host:port`.
-    """
+def late_name_node(may_answer: threading.Event) -> Iterator[str]:
+    """Serve as a NameNode that answers each connection once it may; yields its `host:port`."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as server:
-        threading.Thread(target=_accept, args=(server, answer_s), daemon=True).start()
+        threading.Thread(target=_accept, args=(server, may_answer), daemon=True).start()
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def _accept(server: socket.socket, answer_s: float) -> None:
+def _accept(server: socket.socket, may_answer: threading.Event) -> None:
     while True:
         try:
             connection = server.accept()[0]
         except OSError:
             return
-        threading.Thread(target=_answer, args=(connection, answer_s), daemon=True).start()
+        threading.Thread(target=_answer, args=(connection, may_answer), daemon=True).start()
 
 
-def _answer(connection: socket.socket, answer_s: float) -> None:
+def _answer(connection: socket.socket, may_answer: threading.Event) -> None:
     with connection, suppress(OSError):  # the client may be gone by then
-        time.sleep(answer_s)
+        may_answer.wait()
         for call in range(_CALLS):
             connection.sendall(_error(call))
         connection.settimeout(60)

@@ -158,4 +158,4 @@ def submit_tf_job(home: Path, served: Served, *argv: str) -> subprocess.Complete
     env = {"HOME": str(home), "PATH": os.defpath, "SUBMIT_TF_JOB_USER": "alice"}
     env["SUBMIT_TF_JOB_HADOOP_CONF"] = str(home)
     argv = (sys.executable, "-m", "submit_tf_job", *argv, "--rm", served.url)
-    return subprocess.run(argv, cwd=home, env=env, capture_output=True, text=True, timeout=60)
+    return subprocess.run(argv, cwd=home, env=env, capture_output=True, text=True, timeout=240)

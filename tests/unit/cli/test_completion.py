@@ -104,7 +104,8 @@ def test_completion_script_in_bash(home: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin/submit_tf_job"
     program.write_text(
-        f"#!{sys.executable}\nimport sys\nfrom submit_tf_job.cli import main\nsys.exit(main())\n"
+        f"#!{sys.executable}\nimport sys\nfrom submit_tf_job.cli import completion, main\n"
+        "completion.ANSWER_S = 60\nsys.exit(main())\n"
     )
     program.chmod(0o755)
     script = (
