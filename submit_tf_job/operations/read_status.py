@@ -43,7 +43,7 @@ from submit_tf_job.observation import (
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.last_report import read_last_report, read_report_from_node
 from submit_tf_job.operations.run_records import forgotten
-from submit_tf_job.operations.runs import find_with_record
+from submit_tf_job.operations.runs import application_that_stays, find_with_record
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable, NoSuchLogFile
@@ -55,7 +55,6 @@ from submit_tf_job.yarn.observed import (
     ObservedService,
     whole_of,
 )
-from submit_tf_job.yarn.submission_steps import WITHDRAWN, in_order
 
 if TYPE_CHECKING:
     from submit_tf_job.job_report import JobReport
@@ -128,8 +127,9 @@ class StatusReader:
         app = app or self._client.app(
             self._ref.application_id, deadline=self._client.deadline(self._answer_s)
         )
-        if app is not None and _may_have_twin(app):
-            app = self._application_of_name(app)
+        if app is not None and (app.withdrawn or app.overwritten):
+            app = application_that_stays(self._cluster, app)
+            self._ref = replace(self._ref, application_id=app.id)
         user = self._cluster.settings.user
         of_other_user = app is not None and app.user not in (None, user)
         if app is not None:
@@ -171,21 +171,6 @@ class StatusReader:
             ),
             report_outlived_container=app is not None and self._is_outdated(app),
         )
-
-    def _application_of_name(self, app: AppReport) -> AppReport:
-        """Return the application that runs, or has run, the run; from now on it is the one that is
-        read. YARN may have accepted two POSTs of the run's name, and only one application stays
-        (hadoop-facts.md#two-posts-of-one-name).
-        """
-        named = self._client.apps(
-            user=app.user,
-            tags=[f"name: {self._ref.run}"],
-            deadline=self._client.deadline(self._answer_s),
-        )
-        stay = [one for one in named if WITHDRAWN not in one.diagnostics] or [app]
-        found = max(stay, key=lambda one: (not one.ended, in_order(one)))
-        self._ref = replace(self._ref, application_id=found.id)
-        return app if found.id == app.id else self._client.app(found.id) or found
 
     def _read_lifetime(self) -> int | None:
         """Return the lifetime in seconds that the job asked for; 0 if it asked for none; None if it
@@ -389,13 +374,6 @@ class StatusReader:
         report = _parse_report(content)
         if report is not None:
             self._report, self._evidence = report, Evidence.READ
-
-
-def _may_have_twin(app: AppReport) -> bool:
-    """Return whether another application of the same name may run the run, because this one was
-    withdrawn, or was not able to start.
-    """
-    return app.failed_to_start or (app.ended and WITHDRAWN in app.diagnostics)
 
 
 def _parse_report(content: bytes) -> JobReport | None:

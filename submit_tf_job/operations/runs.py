@@ -95,8 +95,27 @@ def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport]:
         )
     if app.type not in (None, SERVICE_TYPE):
         raise NoSuchJob(f"{app_id} is an application of type {app.type}, not a service of YARN")
+    app = application_that_stays(cluster, app)
     run = app.name or app_id
-    return JobRef(job_of(run), app_id, run), app
+    return JobRef(job_of(run), app.id, run), app
+
+
+def application_that_stays(cluster: Cluster, app: AppReport) -> AppReport:
+    """Return the application that runs, or has run, the run of an application: another one of its
+    name if YARN has accepted two POSTs of it, and this one was withdrawn or could not start
+    (hadoop-facts.md#two-posts-of-one-name); else, and if the others cannot be listed, `app` itself.
+    """
+    if not (app.withdrawn or app.overwritten) or app.user is None:
+        return app
+    from submit_tf_job.yarn.submission_steps import that_stays
+
+    try:
+        deadline = cluster.client.deadline(_NAMES_S)
+        named = cluster.client.apps(user=app.user, tags=[f"name: {app.name}"], deadline=deadline)
+    except SubmitTFJobError as error:
+        _LOG.info("other applications of %s: %s", app.name, error.message)
+        return app
+    return that_stays(app, named)
 
 
 def _listed_run(cluster: Cluster, job: str) -> tuple[JobRef | None, Sequence[AppReport]]:
@@ -113,7 +132,8 @@ def _listed_run(cluster: Cluster, job: str) -> tuple[JobRef | None, Sequence[App
         meant = [app for app in apps if means_run(job, app.name)]
         if meant:
             live = [app for app in meant if not app.ended]
-            newest, others = (live or meant)[0], tuple(app.name or "" for app in live[1:])
+            stayed = [app for app in meant if not (app.withdrawn or app.overwritten)]
+            newest, others = (live or stayed or meant)[0], tuple(app.name or "" for app in live[1:])
             run = newest.name or job
             return JobRef(job_of(job), newest.id, run, others), apps
     return None, apps

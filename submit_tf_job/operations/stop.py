@@ -19,7 +19,7 @@ from submit_tf_job.errors import (
 from submit_tf_job.observation import OVER, JobState
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.read_status import StatusReader, read_status
-from submit_tf_job.operations.runs import find
+from submit_tf_job.operations.runs import application_that_stays, find
 from submit_tf_job.operations.why import why_failed
 from submit_tf_job.yarn import service_properties
 
@@ -111,6 +111,7 @@ def stop_run(
     app = client.app(ref.application_id)
     if app is None:
         return
+    app = application_that_stays(cluster, app)
     places = places_of(client, app.id) if containers else ()
     stop_service(client, app, user=user, wait=wait, reason=reason)
     if not places:
@@ -191,7 +192,7 @@ def held_container(cluster: Cluster, ref: JobRef) -> HeldContainer | None:
 
 def _has_ended(cluster: Cluster, ref: JobRef) -> bool:
     app = cluster.client.app(ref.application_id)
-    return app is None or app.ended
+    return app is None or application_that_stays(cluster, app).ended
 
 
 # --- a graceful stop ---

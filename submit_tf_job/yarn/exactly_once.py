@@ -4,12 +4,12 @@ lost, late or cut off.
 Each run has a name of its own, which follows from the job, the key and the run's number
 (`yarn.run_names`), and YARN starts only one application for a name: it stores the service before it
 starts an application, and if several POSTs arrive at the same moment, HDFS gives the lease to one
-of them (hadoop-facts.md#two-posts-of-one-name). If a ResourceManager stood still in one of them and
-both were accepted, one application stays, and the other one is killed. So a client reads what is
-stored under the name, sends a POST if nothing is stored, and reads again if the response is lost.
-The states of a name only go forward (`submission_steps`), and a late request is harmless: a POST
-starts nothing if its name is stored, and a kill ends only the application whose id it has. A name
-whose POST died half-way is left as it is, and the next number is taken.
+of them (hadoop-facts.md#two-posts-of-one-name). So a client reads what is stored under the name,
+sends a POST if nothing is stored, and reads again if the response is lost. The states of a name
+only go forward (`submission_steps`), and a late request is harmless: a POST starts nothing if its
+name is stored, and a kill ends only the application whose id it has. A name whose POST died
+half-way is left as it is, and the next number is taken. Where a ResourceManager has stood still in
+a POST and YARN has accepted two of one name, one application stays, and the other one is killed.
 
 Two submissions of one job with different keys have different names, so YARN accepts both. Each
 client prevents that by a second check for other live runs after its POST, and ends its own run if
@@ -40,14 +40,15 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.host.units import duration_text
 from submit_tf_job.yarn.errors import ServiceTorn, ServiceUnreadable, rejection
-from submit_tf_job.yarn.observed import GOING_ON, AppReport, AppState
+from submit_tf_job.yarn.observed import GOING_ON, WITHDRAWN, AppReport, AppState
 from submit_tf_job.yarn.resource_manager import AnswerLost, Deadline, ResourceManager
 from submit_tf_job.yarn.run_names import is_run_of
 from submit_tf_job.yarn.submission_steps import (
+    ACCEPTED_TWICE,
     IN_FLIGHT_S,
     RECOVERS_S,
     SETTLE_S,
-    WITHDRAWN,
+    THERE_BEFORE,
     Action,
     Adopt,
     Fail,
@@ -59,6 +60,7 @@ from submit_tf_job.yarn.submission_steps import (
     Wait,
     Withdraw,
     decide,
+    has_run,
     in_order,
     in_words,
 )
@@ -292,7 +294,7 @@ class _Submitting:
                 continue
             pause_s = _PAUSE_S
             if isinstance(action, Next):
-                self._kill_apps(action.kill, "" if action.spoiled else WITHDRAWN)
+                self._kill_apps(action.kill, "" if action.spoiled else ACCEPTED_TWICE)
                 spoiled += action.spoiled
                 if spoiled > SPOILED_MAX:
                     raise self._too_late("the ResourceManager has failed in each POST")
@@ -318,6 +320,7 @@ class _Submitting:
         if isinstance(action, Taken):
             return self._other_run(action.app)
         if isinstance(action, Withdraw):
+            self._kill_apps(action.kill, ACCEPTED_TWICE)
             return self._withdraw_for(action.app_id, action.other)
         if isinstance(action, Rejected):
             told = {"run": self._tried.name, "application_id": action.app.id}
@@ -341,7 +344,12 @@ class _Submitting:
                 raise self._name_taken(rival)
             if self._waits_for_leader(app):
                 return None
-        self._kill_apps(action.kill, WITHDRAWN)
+        if action.kill and not action.finished:
+            with self._outcome_known():
+                app = self._client.app(action.app_id, deadline=self._deadline)
+            if app is None or app.ended:  # since it was listed
+                return None
+        self._kill_apps(action.kill, ACCEPTED_TWICE)
         return self._submitted_as(
             action.app_id, adopted=True, finished=action.finished, others=seen.other_live_runs
         )
@@ -397,8 +405,8 @@ class _Submitting:
 
     def _can_run(self, app: AppReport) -> bool:
         """Return whether an application runs already, or is the one whose id is in its stored
-        service: the ApplicationMaster of any other application ends at once. Without a stored
-        service the result is True; if the stored service cannot be read, it is False.
+        service: the ApplicationMaster of any other application probably cannot start. Without a
+        stored service the result is True; if the stored service cannot be read, it is False.
         """
         if app.state is AppState.RUNNING:
             return True
@@ -709,17 +717,20 @@ class _Submitting:
             withdrawn = False
             if not apps:  # it has ended, perhaps by another client that submits the same
                 own = self._client.app(app_id, deadline=self._deadline)
-                withdrawn = own is not None and own.ended and WITHDRAWN in own.diagnostics
+                withdrawn = own is not None and own.withdrawn
         except SubmitTFJobError as error:
             _LOG.info("whether %s is alone: %s", app_id, error.message)
             return self._submitted_as(app_id)
         if mine is None and (apps or withdrawn):  # a new leader may not list ours yet
-            self._tried.lost_post_at = self._client.clock()
+            self._remember_lost_post(AnswerLost(f"{app_id} is not listed."))
             return None
         older = [app for app in apps if mine is not None and in_order(app) < in_order(mine)]
         twins = [a for a in apps if a.name == self._tried.name and a.id != app_id]
         if mine is not None and twins:
-            return self._end_unless_stored(mine, twins)
+            first = min(map(in_order, (mine, *twins)))
+            older = [app for app in older if app not in twins and in_order(app) < first]
+            if not older:
+                return self._end_unless_stored(mine, twins)
         if older:
             return self._withdraw_for(app_id, older[0])
         return replace(self._submitted_as(app_id), alone=mine is not None and len(apps) == 1)
@@ -730,21 +741,29 @@ class _Submitting:
         (hadoop-facts.md#two-posts-of-one-name). Return our application if its id is stored, and no
         POST is known that may replace it; None to read everything again.
         """
+        # what follows decides about an application that exists
+        self._remember_lost_post(AnswerLost(f"YARN has accepted two POSTs of {mine.name}."))
         begun = self._client.clock()
-        stored, _unread_for = self._read_stored(self._tried.name)
-        stored_id = stored.app_id if stored else None
-        if stored is not None and stored_id is None and self._hides_ids():
-            stored_id = mine.id  # the newest, most likely: the others' POSTs were before
-        self._tried.of_this_call = True
+        try:
+            stored, _unread_for = self._read_stored(self._tried.name)
+            stored_id = stored.app_id if stored else None
+            if stored is not None and stored_id is None and self._hides_ids():
+                stored_id = mine.id  # taken as stored if it is the newest
+        except SubmitTFJobError as error:
+            _LOG.info("the stored service %s: %s", self._tried.name, error.message)
+            return None
         if self._client.clock() - begun > SETTLE_S / 2:
             return None
-        if stored_id == mine.id and all(in_order(twin) < in_order(mine) for twin in twins):
-            # before its ApplicationMaster registers: the end of an application removes the
+        is_newest = all(in_order(twin) < in_order(mine) for twin in twins)
+        ran = any(map(has_run, twins))
+        if stored_id == mine.id and is_newest and not ran:
+            # best before its ApplicationMaster registers: the end of an application removes the
             # registry's records of its name
-            self._kill_apps((twin.id for twin in twins), WITHDRAWN)
+            self._kill_apps((twin.id for twin in twins), ACCEPTED_TWICE)
+            self._first_lost_post = None
             return self._submitted_as(mine.id)
-        if any(stored_id == twin.id for twin in twins):
-            self._kill_apps([mine.id], WITHDRAWN)
+        if ran or any(stored_id == twin.id for twin in twins):
+            self._kill_apps([mine.id], ACCEPTED_TWICE)
         return None
 
     def _listed_by_leader(self, app_id: str) -> tuple[tuple[AppReport, ...], AppReport | None]:
@@ -769,7 +788,7 @@ class _Submitting:
         return apps, mine
 
     def _withdraw_for(self, app_id: str, other: AppReport) -> Submitted | None:
-        self._kill_apps([app_id], WITHDRAWN)
+        self._kill_apps([app_id], THERE_BEFORE)
         self._first_lost_post = None
         return self._other_run(other)
 

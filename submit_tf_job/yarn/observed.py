@@ -201,6 +201,9 @@ class AppTimeout(NamedTuple):
         )
 
 
+WITHDRAWN = "withdrawn: "  # how the reason begins with which a client withdraws an application
+
+
 @dataclass(frozen=True)
 class AppReport:
     """An application as the ResourceManager reports it; its final status decides the verdict.
@@ -305,11 +308,19 @@ class AppReport:
         return killed and bool(re.search("exceeded the lifetime|lifetime period", self.diagnostics))
 
     @property
-    def failed_to_start(self) -> bool:
-        """Whether YARN gave the application up because attempts to start its ApplicationMaster
-        failed, or the ApplicationMaster itself did (RMAppImpl).
+    def withdrawn(self) -> bool:
+        """Whether a client that submits has ended the application, because there was another one of
+        the job.
         """
-        return self.state is AppState.FAILED and "due to AM Container" in self.diagnostics
+        return self.state is AppState.KILLED and WITHDRAWN in self.diagnostics
+
+    @property
+    def overwritten(self) -> bool:
+        """Whether the ApplicationMaster could not be started, because what it needs was written
+        again: by another POST of the service's name (hadoop-facts.md#two-posts-of-one-name).
+        """
+        changed = "changed on src filesystem" in self.diagnostics  # FSDownload.verifyAndCopy
+        return self.state is AppState.FAILED and changed
 
     @property
     def rejected(self) -> bool:

@@ -8,12 +8,12 @@ forward:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError, UnknownHost
-from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
+from submit_tf_job.yarn.observed import WITHDRAWN, AppReport, AppState, FinalStatus
 
 # state may be stale for 2 s after a failover (hadoop-facts.md#failover)
 SETTLE_S = 10.0
@@ -22,7 +22,8 @@ SETTLE_S = 10.0
 IN_FLIGHT_S = 180.0
 # a ResourceManager that has just started may not list all applications yet
 RECOVERS_S = 60.0
-WITHDRAWN = "withdrawn: another run of this job was there before"
+THERE_BEFORE = f"{WITHDRAWN}another run of this job was there before"
+ACCEPTED_TWICE = f"{WITHDRAWN}YARN has accepted this run twice"
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class View:
         ended: Applications of the name that have ended, the newest first.
         stored_app: The application whose id is in the copy, if the ResourceManager knows it.
         other_live_runs: The job's other live runs, the oldest first.
-        settled_s: Seconds without a change in anything that was read.
+        settled_s: Seconds without a change of the stored key and id, of the name's applications,
+            and of the state of `stored_app`.
         lost_s: Seconds since the response to a POST of ours for this name was lost; None if none
             was lost.
         of_this_call: Whether this call has posted the run, or found it still alive.
@@ -98,8 +100,7 @@ class Adopt:
         finished: Whether the application has ended.
         app: The application's report, if it is alive.
         kill: Other live applications of the name, which are killed: YARN has accepted several POSTs
-            of it (hadoop-facts.md#two-posts-of-one-name), and this application stays: the one whose
-            id is stored, or if that one has not succeeded, the newest live one.
+            of it (hadoop-facts.md#two-posts-of-one-name), and this one stays.
         older: The job's other live runs that existed before this one. The client that posted this
             run ends it because of them, unless they belong to the same submission.
     """
@@ -120,10 +121,15 @@ class Taken:
 
 @dataclass(frozen=True)
 class Withdraw:
-    """End our own application, because another run of the job existed before it."""
+    """End our own application, because another run of the job existed before it.
+
+    Attributes:
+        kill: Other applications of the name, which are killed, too.
+    """
 
     app_id: str
     other: AppReport
+    kill: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -243,7 +249,8 @@ def _without_id(seen: View) -> Action:
     left_s = IN_FLIGHT_S - max(stored.age_s, seen.settled_s)
     if left_s > 0 and not seen.given_up:
         return Wait(f"its service is stored and names no application (for {left_s:.0f} s at most)")
-    if stored.torn and running:
+    running = [app for app in running if stored.torn or has_run(app)]
+    if running:
         return _adopt_live(seen, running[0])
     # an application that was started from it can never run
     return Next("its POST has failed half-way", tuple(app.id for app in seen.live), spoiled=True)
@@ -255,46 +262,62 @@ def _without_shown_id(seen: View, runs_again: Callable[[AppReport | None], bool]
     """
     if seen.settled_s < SETTLE_S:
         return Wait("its service is stored and shows no application yet")
-    if seen.live:  # the newest has stored its id last
-        *twins, newest = seen.live
-        return replace(_adopt_live(seen, newest), kill=tuple(app.id for app in twins))
+    if seen.live:  # the newest has stored its id last, most likely
+        return _adopt_one(seen, seen.live, seen.live[-1])
     if seen.ended:
         return _after_end(seen, seen.ended[0], runs_again)
     return _without_id(seen)
 
 
 def _with_id(seen: View, app_id: str, runs_again: Callable[[AppReport | None], bool]) -> Action:
-    action = _of_stored_app(seen, app_id, runs_again)
-    twins = [app for app in seen.live if app.id != app_id]
-    if not twins or not isinstance(action, Adopt | Next):
-        return action
-    if seen.settled_s < SETTLE_S / 2:
-        return Wait("another application of that name is there, too")
-    own = seen.stored_app
-    if own is None or (own.ended and own.final_status is not FinalStatus.SUCCEEDED):
-        *twins, newest = twins
-        action = _adopt_live(seen, newest)
-    return replace(action, kill=tuple(app.id for app in twins))
-
-
-def _of_stored_app(
-    seen: View, app_id: str, runs_again: Callable[[AppReport | None], bool]
-) -> Action:
     app = seen.stored_app
-    if app is None:
-        if seen.settled_s < SETTLE_S or seen.recovering:
-            return Wait(f"the ResourceManager does not know {app_id}, and may be starting")
-        if seen.of_this_call or not runs_again(None):
-            return Adopt(app_id, finished=True)
-        return Next(f"the ResourceManager has forgotten {app_id}")
-    if app.ended:
-        return _after_end(seen, app, runs_again)
-    if seen.stored_app_not_listed:
-        return Wait(f"the list of live runs is older than {app.id}")
+    if app is None and (seen.settled_s < SETTLE_S or seen.recovering):
+        return Wait(f"the ResourceManager does not know {app_id}, and may be starting")
+    twins = [
+        one for one in seen.live if one.id != app_id and (app is None or lived_together(one, app))
+    ]
+    if twins and seen.settled_s < SETTLE_S / 2:
+        return Wait("another application of that name is there, too")
+    if app is not None and not app.ended:
+        if seen.stored_app_not_listed:
+            return Wait(f"the list of live runs is older than {app.id}")
+        return _adopt_one(seen, [*twins, app], app)
+    if twins and (app is None or app.final_status is not FinalStatus.SUCCEEDED):
+        return _adopt_one(seen, twins, twins[-1])
+    action = _of_ended(seen, app_id, runs_again)
+    if isinstance(action, Adopt | Next):
+        action = replace(action, kill=tuple(one.id for one in twins if not has_run(one)))
+    return action
+
+
+def _of_ended(seen: View, app_id: str, runs_again: Callable[[AppReport | None], bool]) -> Action:
+    if seen.stored_app is not None:
+        return _after_end(seen, seen.stored_app, runs_again)
+    if seen.of_this_call or not runs_again(None):
+        return Adopt(app_id, finished=True)
+    return Next(f"the ResourceManager has forgotten {app_id}")
+
+
+def _adopt_one(seen: View, live: Sequence[AppReport], preferred: AppReport) -> Adopt | Withdraw:
+    """Adopt one of the live applications of the name, and kill those that YARN has accepted beside
+    it. What has run for some minutes is neither killed nor left for one that has not, and what runs
+    is not left for one that may not be able to start.
+    """
+    ran = [app for app in live if has_run(app)]
+    best = ran or [app for app in live if app.state is AppState.RUNNING] or [preferred]
+    app = preferred if preferred in best else best[-1]
+    kill = tuple(one.id for one in live if one is not app and one not in ran)
     adopted = _adopt_live(seen, app)
     if adopted.older and seen.lost_s is not None:
-        return Withdraw(app.id, adopted.older[0])
-    return adopted
+        return Withdraw(app.id, adopted.older[0], kill)
+    return replace(adopted, kill=kill)
+
+
+def has_run(app: AppReport) -> bool:
+    """Return whether an application has lived so long, and runs, that it is not given up for one
+    that has just begun.
+    """
+    return app.state is AppState.RUNNING and (app.elapsed_ms or 0) >= IN_FLIGHT_S * 1000
 
 
 def _adopt_live(seen: View, app: AppReport) -> Adopt:
@@ -310,13 +333,11 @@ def _adopt_live(seen: View, app: AppReport) -> Adopt:
 def _after_end(
     seen: View, app: AppReport, runs_again: Callable[[AppReport | None], bool]
 ) -> Action:
-    if WITHDRAWN in app.diagnostics:
-        stays = next((one for one in seen.ended if _was_beside(one, app)), None)
-        if stays is None:
-            return Next(f"{app.id} was withdrawn")
-        app = stays
-    if app.failed_to_start and any(WITHDRAWN in one.diagnostics for one in seen.ended):
-        return Next(f"{app.id} could not start, after the POST of a withdrawn one")
+    app = that_stays(app, seen.ended)
+    if app.withdrawn:
+        return Next(f"{app.id} was withdrawn")
+    if app.overwritten and any(one.withdrawn and lived_together(one, app) for one in seen.ended):
+        return Next(f"{app.id} could not start after the POST of one that was withdrawn")
     # a key is not used by a run that the scheduler has rejected
     if app.rejected and seen.of_this_call:
         return Rejected(app)
@@ -325,12 +346,34 @@ def _after_end(
     return Next(f"{app.id} has ended")
 
 
-def _was_beside(app: AppReport, withdrawn: AppReport) -> bool:
-    """Return whether an application stayed when another one of its name was withdrawn: it lived at
-    the same time.
+def that_stays(app: AppReport, named: Iterable[AppReport]) -> AppReport:
+    """Return the application that stays where YARN has accepted several POSTs of one name
+    (hadoop-facts.md#two-posts-of-one-name): `app` itself, unless it was withdrawn or could not
+    start, and another one of the name that lived at the same time was not.
     """
-    lived = (app.finished_ms or 0) > (withdrawn.started_ms or 0)
-    return lived and WITHDRAWN not in app.diagnostics
+    if not (app.withdrawn or app.overwritten):
+        return app
+    others = [
+        one
+        for one in named
+        if one.id != app.id and lived_together(one, app) and not (one.withdrawn or one.overwritten)
+    ]
+
+    def preference(one: AppReport) -> tuple[bool, bool, tuple[int, str]]:
+        return not one.ended, one.final_status is FinalStatus.SUCCEEDED, in_order(one)
+
+    return max(others, key=preference, default=app)
+
+
+def lived_together(one: AppReport, other: AppReport) -> bool:
+    """Return whether two applications lived at the same time. An application that a person has
+    started again has the name of one that had ended before.
+    """
+
+    def begins_in_time(first: AppReport, second: AppReport) -> bool:
+        return not first.ended or (second.started_ms or 0) < (first.finished_ms or 0)
+
+    return begins_in_time(one, other) and begins_in_time(other, one)
 
 
 def in_order(app: AppReport) -> tuple[int, str]:

@@ -129,9 +129,14 @@ def test_what_can_never_run_is_killed_with_its_name_given_up() -> None:
     assert decide(View(OLD, live=(WAITS,)), KEY, lambda _app: False).kill == (WAITS.id,)  # type: ignore[union-attr]
 
 
-TWIN, SUCCEEDED = app(2, at=20), replace(OVER, final_status=FinalStatus.SUCCEEDED)
-FAILED = app(1, "FAILED", words="failed 2 times due to AM Container for appattempt_1_1")
-STAYED = replace(app(2, "FINISHED"), finished_ms=30)
+TWIN, LASTS = app(2, at=20), replace(app(2, at=20), elapsed_ms=3_600_000)
+KEPT = replace(RUNS, elapsed_ms=3_600_000)
+ENDED = replace(OVER, finished_ms=30)
+SUCCEEDED = replace(ENDED, final_status=FinalStatus.SUCCEEDED)
+FAILED = replace(app(1, "FAILED", words="conf changed on src filesystem"), finished_ms=30)
+KILLED = replace(WITHDRAWN, finished_ms=30)
+STAYED = replace(app(2, "FINISHED", at=20), finished_ms=90)
+AGAIN = app(2, at=40)  # by a person, after its end
 
 
 @pytest.mark.parametrize(
@@ -139,21 +144,45 @@ STAYED = replace(app(2, "FINISHED"), finished_ms=30)
     [
         (View(WITH_ID, stored_app=RUNS, live=(RUNS, TWIN)), "wait"),
         (View(WITH_ID, stored_app=RUNS, live=(RUNS, TWIN), **LATE), (1, [2])),
-        (View(WITH_ID, stored_app=OVER, live=(TWIN,)), "wait"),
+        (View(WITH_ID, stored_app=ENDED, live=(TWIN,)), "wait"),
         (View(WITH_ID, stored_app=SUCCEEDED, live=(TWIN,), **LATE), (1, [2])),
         # the one whose id is stored is no more
-        (View(WITH_ID, stored_app=OVER, live=(TWIN,), **LATE), (2, [])),
-        (View(WITH_ID, stored_app=WITHDRAWN, live=(TWIN,), **LATE), (2, [])),
+        (View(WITH_ID, stored_app=ENDED, live=(TWIN,), **LATE), (2, [])),
+        (View(WITH_ID, stored_app=KILLED, live=(TWIN,), **LATE), (2, [])),
         (View(WITH_ID, stored_app=FAILED, live=(TWIN,), **LATE), (2, [])),
         (View(WITH_ID, live=(TWIN,), **LATE), (2, [])),
-        (View(WITH_ID, stored_app=OVER, live=(app(3), TWIN), **LATE), (2, [3])),
+        (View(WITH_ID, stored_app=ENDED, live=(app(3), TWIN), **LATE), (2, [3])),
         (View(WITH_ID, live=(TWIN,), recovering=True, **LATE), "wait"),
+        # what has run for an hour is not killed, nor left for what has just begun
+        (View(WITH_ID, stored_app=RUNS, live=(LASTS, RUNS), **LATE), (2, [1])),
+        (View(WITH_ID, stored_app=KEPT, live=(LASTS, KEPT), **LATE), (1, [])),
+        (View(WITH_ID, stored_app=KEPT, live=(KEPT, TWIN), **LATE), (1, [2])),
+        (View(WITH_ID, stored_app=WAITS, live=(WAITS, TWIN), **LATE), (2, [1])),
+        (View(WITH_ID, stored_app=SUCCEEDED, live=(LASTS,), **LATE), (1, [])),
         # all of them
-        (View(WITH_ID, stored_app=WITHDRAWN, ended=(STAYED, WITHDRAWN)), (2, [])),
-        (View(WITH_ID, stored_app=WITHDRAWN, ended=(WITHDRAWN, OVER)), "next"),
-        (View(WITH_ID, stored_app=FAILED, ended=(FAILED, WITHDRAWN)), "next"),
+        (View(WITH_ID, stored_app=KILLED, ended=(STAYED, KILLED)), (2, [])),
+        (View(WITH_ID, stored_app=KILLED, ended=(KILLED, OVER)), "next"),
+        (View(WITH_ID, stored_app=FAILED, ended=(FAILED, STAYED)), (2, [])),
+        (View(WITH_ID, stored_app=FAILED, ended=(FAILED, replace(KILLED, id="x"))), "next"),
+        # one that a person has started again
+        (View(WITH_ID, stored_app=SUCCEEDED, live=(AGAIN,), **LATE), (1, [])),
+        (View(WITH_ID, stored_app=FAILED, ended=(replace(STAYED, started_ms=40), FAILED)), (1, [])),
+        # another submission's run was there before
+        (
+            View(
+                WITH_ID,
+                stored_app=WAITS,
+                live=(WAITS, replace(WAITS, id=TWIN.id)),
+                other_live_runs=(OLDER,),
+                lost_s=1.0,
+                **LATE,
+            ),
+            "withdraw",
+        ),
         # Hadoop 3.1 without HDFS
         (View(NO_ID, app_id_not_shown=True, live=(RUNS, TWIN), **LATE), (2, [1])),
+        # the second POST has ended half-way
+        (View(OLD, live=(KEPT,)), (1, [])),
     ],
 )
 def test_one_application_stays_where_yarn_has_accepted_two_posts(
