@@ -65,7 +65,10 @@ class Tree:
         present = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
         self.strangers &= present
         found = {}
-        for pid in present - self.strangers:
+        # Parents before their children, whose ids are nearly always higher: what a child used that
+        # ends meanwhile is missing in this measurement, and in the next one its parent has it. In
+        # the other order, the child and the parent that has waited for it would both count it.
+        for pid in sorted(present - self.strangers):
             with contextlib.suppress(OSError, ValueError, IndexError):
                 found[pid] = self._read_process(pid)
         below = {pid for pid in found if self._is_below(pid, found)}
@@ -188,7 +191,7 @@ class Sampler:
             resident = max(resident, anonymous)
             self._raise_peak(resident, SAMPLE)
             self._raise_peak(mark, KERNEL)
-        # a child that ends during a measurement may be counted twice in it, or not at all
+        # a child that ends during a measurement may be missing in it
         self.cpu_s = max(self.cpu_s, counted_s - self.base_s)
         if now >= self.measured_at + 0.5:  # a shorter time tells no cores
             self.cores = used_s / passed_s

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from submit_tf_job.container import contract, control_groups, job_report
+from submit_tf_job.container import contract, control_groups, job_report, sampler
 from tests.unit.container.descriptions import role
 from tests.unit.container.played import Played
 
@@ -260,3 +261,32 @@ def test_own_group_is_that_of_this_container_alone(tmp_path: Path, name: str) ->
         mark = next(tmp_path.rglob("memory.peak"), None) or next(tmp_path.rglob("memory.max_*"))
         mark.write_text("5000")
         assert found.memory()[1] == 5000 - (200 if "2" in name else 300), "less the cache of files"
+
+
+def write_process(proc: Path, pid: int, parent: int, own: int, waited_for: int) -> None:
+    """Write what the kernel tells of a process: its CPU time, and that of its ended children."""
+    zeros = " ".join("0" * 9)
+    times = f"{own} 0 {waited_for} 0"
+    (proc / str(pid)).mkdir(parents=True, exist_ok=True)
+    (proc / str(pid) / "stat").write_text(f"{pid} (a b) S {parent} {zeros} {times} 0 0 0 0 7 0 9")
+
+
+def test_tree_counts_a_child_that_ends_during_a_measurement_at_most_once(tmp_path: Path) -> None:
+    """Whatever the order in which the kernel lists them."""
+    me, child = 1007, 1008
+
+    class Ending(sampler.Tree):
+        def _read_process(self, pid: int) -> sampler.MeasuredProcess:
+            seen = super()._read_process(pid)
+            if pid == child:  # it ends once it was read, and its parent waits for it
+                shutil.rmtree(tmp_path / str(child))
+                write_process(tmp_path, me, 1, 100, 500)
+            return seen
+
+    write_process(tmp_path, me, 1, 100, 0)
+    write_process(tmp_path, child, me, 500, 0)
+    tree = Ending(str(tmp_path))
+    tree.me = me
+    ticks = os.sysconf("SC_CLK_TCK")
+    for _ in range(2):
+        assert sum(one.cpu_s for one in tree.read().values()) * ticks == 600
