@@ -145,8 +145,9 @@ def extend(cluster: Cluster, run: str, seconds: int) -> None:
 
 def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> bool:
     """Add the end of a run to its record, if the record exists and has no end yet. Return whether
-    the end was added; errors are only logged. Do nothing for a run that is not over, whose logs may
-    still change the verdict, or that belongs to another user.
+    the end was added; errors are only logged. If the record has the end of a failure without a
+    cause, because none was found in time, only add the cause. Do nothing for a run that is not
+    over, whose logs may still change the verdict, or that belongs to another user.
     """
     settled = status.state.is_final and status.evidence not in AWAITED
     if not settled or status.of_other_user or not status.run:
@@ -154,10 +155,14 @@ def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> bool:
     added = False
     with _errors_logged(status.run):
         record = read(cluster, status.run)
-        if record is None or record.get("end") or record["application_id"] != status.application_id:
+        if record is None or record["application_id"] != status.application_id:
+            return False
+        files = RecordFiles.of(cluster)
+        if end := record.get("end"):
+            if cause and not end.get("root_cause") and end.get("state") == status.state:
+                files.write({**record, "end": {**end, "root_cause": _cause_json(cause)}})
             return False
         record.pop("report", None)
-        files = RecordFiles.of(cluster)
         files.write({**record, "end": _end_of_status(status, cause)})
         files.storage.remove(files.path_of(status.run, REPORT))
         added = True
@@ -171,12 +176,16 @@ def _end_of_status(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
         "reason": verdict.reason,
         "hint": verdict.hint,
         "confirmed": verdict.confirmed,
-        "root_cause": cause and {name: plain_value(getattr(cause, name)) for name in _CAUSE},
+        "root_cause": cause and _cause_json(cause),
         "progress": report and report.progress and plain_value(report.progress.to_json()),
         "started_at": app and app.started_ms and app.started_ms // 1000,
         "finished_at": _end_ms(status) // 1000 or None,
         "report": report and report.record(_REPORT_MAX),
     }
+
+
+def _cause_json(cause: Cause) -> dict[str, Any]:
+    return {name: plain_value(getattr(cause, name)) for name in _CAUSE}
 
 
 def _end_ms(status: JobStatus) -> int:

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import JobFailed, NameTaken, NoSuchJob, SubmitTFJobError, UsageError
@@ -28,9 +28,6 @@ from submit_tf_job.sdk import callee
 from submit_tf_job.sdk.call_spec import call_name, call_spec
 from submit_tf_job.sdk.client import Client, JobHandle, Status
 from submit_tf_job.settings import process_environment
-
-if TYPE_CHECKING:
-    from submit_tf_job.diagnose.cause import Cause
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,12 +86,11 @@ class Call(Generic[R]):
         ended = self._follow_to_end(timeout_s)
         say(f"{self.handle.name} is over; YARN collects its logs, in which its tasks' results are")
         if ended.error is not None:
-            cause, name = ended.root_cause, self.handle.name
-            task = cause.task if cause else None
+            task = _failed_task(ended)
             packed = _result_in_logs(self.handle, task, needed=False) if task else None
-            if cause is None or packed is None:
+            if packed is None:
                 raise ended.error
-            raise _with_notes(_exception_of_task(packed, str(cause.task)), name, cause)
+            raise _with_notes(_exception_of_task(packed, str(task)), ended)
         value: R = result_of(self.handle, self._deciding_task)
         self._delete_run()
         return value
@@ -118,6 +114,16 @@ class Call(Generic[R]):
         if not self.keep and not self._done:
             self._done = True
             self.handle.delete(force=True)
+
+
+def _failed_task(ended: Status) -> str | None:
+    """Return the task whose exception counts: that of the first cause, or, if no cause was found in
+    time, the first that failed according to the job's report.
+    """
+    if ended.root_cause is not None:
+        return ended.root_cause.task
+    failure = ended.job.verdict.failure
+    return failure.task if failure else None
 
 
 def result_of(handle: JobHandle, task: str) -> Any:
@@ -151,7 +157,12 @@ def _result_in_logs(handle: JobHandle, task: str, *, needed: bool) -> bytes | No
     """
     cluster, were_read = handle.client.cluster, False
     for _ in waiting.LOGS_ARE_COLLECTED.attempts(cluster.clock, cluster.sleep):
-        lines = _result_lines(handle, task)
+        try:
+            lines = _result_lines(handle, task)
+        except SubmitTFJobError:
+            if needed:
+                raise
+            return None
         if lines:
             return base64.b64decode("".join(lines))
         were_read = were_read or lines is not None
@@ -211,12 +222,14 @@ def _last_line(text: str) -> str:
     return next(reversed(lines), "an exception")
 
 
-def _with_notes(error: BaseException, name: str, cause: Cause) -> BaseException:
+def _with_notes(error: BaseException, ended: Status) -> BaseException:
     """Add a note to a task's exception, and return the exception. The note says why the job failed
     and which commands show more; before Python 3.11 it is added to the exception's cause.
     """
-    hint = f"\nhint: {cause.hint}" if cause.hint else ""
-    note = f"{name} failed: {cause.sentence}{hint}\nsubmit_tf_job status {name}, logs {name}"
+    cause, name, verdict = ended.root_cause, ended.name, ended.job.verdict
+    why, hint = (cause.sentence, cause.hint) if cause else (verdict.reason, verdict.hint)
+    hint = f"\nhint: {hint}" if hint else ""
+    note = f"{name} failed: {why}{hint}\nsubmit_tf_job status {name}, logs {name}"
     if sys.version_info >= (3, 11):
         # as `add_note`, which a frozen dataclass refuses
         vars(error).setdefault("__notes__", []).append(note)

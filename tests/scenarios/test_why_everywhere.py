@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import pickle
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 
 import submit_tf_job
 from submit_tf_job.gateway.callers import line_of
-from submit_tf_job.sdk.events import Status
+from submit_tf_job.sdk import callee
 from tests.scenarios.conftest import ME
 from tests.world import RM, World
 from tests.world.gateway import World as GatewayWorld
@@ -47,18 +50,19 @@ class Failed:
             ],
         )
 
-    def ends(self) -> None:
-        """Let the run that lives fail."""
+    def ends(self, **files: str) -> None:
+        """Let the run that lives fail; its task has written these files, too."""
         world = self.world
         world.of_the_live_one()
         world.hdfs(ME)
         container = world.runs("worker-0")["worker-0"]
         failure = {"task": "worker-0", "status": self.status, "reason": "exited", "host": "node1"}
         failure |= {"container": container, "message": f"worker-0 exited with status {self.status}"}
-        world.writes(container, "stderr.txt", self.printed)
-        world.reports(
-            container, "failed", first_failure=failure, outcome={"status": self.status}, wanted=1
-        )
+        for file, text in {"stderr.txt": self.printed, **files}.items():
+            world.writes(container, file, text)
+        task = {"task": "worker-0", "state": "failed", "container": container, "host": "node1"}
+        told: dict[str, Any] = {"outcome": {"status": self.status}, "tasks": [task], "wanted": 1}
+        world.reports(container, "failed", first_failure=failure, **told)
         world.ends("FAILED")
 
     def printed_json(self, *words: object) -> Any:
@@ -74,9 +78,9 @@ class Failed:
         told: Mapping[str, Any] = cause
         return told
 
-    def followed(self) -> Status:
+    def followed(self) -> submit_tf_job.Status:
         *_before, ended = self.handle().events()
-        assert isinstance(ended, Status)
+        assert isinstance(ended, submit_tf_job.Status)
         return ended
 
     def handle(self) -> submit_tf_job.JobHandle:
@@ -156,3 +160,66 @@ def test_local_tells_the_cause_that_a_cluster_tells(kept: World, name: str) -> N
     first = DOORS["status"](job)
     done = kept._cli("local", str(job.spec))
     assert first["sentence"] in done.out + done.err, done
+
+
+@pytest.fixture
+def found(kept: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """An event until which no log is read within the time limit of a cause."""
+    event = threading.Event()
+
+    def read_log(*arguments: Any, **options: Any) -> str:
+        if event.is_set():
+            return str(end_of_log(*arguments, **options))
+        kept.passes(why.LIMIT_S + 1)
+        event.wait(60)
+        return ""
+
+    why: Any = sys.modules["submit_tf_job.operations.why"]
+    end_of_log = why.end_of_log
+    monkeypatch.setattr(why, "end_of_log", read_log)
+    yield event
+    event.set()
+
+
+def test_a_cause_that_is_found_late_is_added_to_the_record(
+    kept: World, found: threading.Event
+) -> None:
+    printed, status, code, _certain = FAILURES["module"]
+    job = Failed(kept, printed, status)
+    kept.cluster.clock.after(5, job.ends)
+    told = kept("submit", job.spec, "-o", "json").json
+    assert (told["state"], told["root_cause"]) == ("FAILED", None)
+    assert DOORS["history"](job) is None, "the record has the end without a cause"
+    found.set()
+    cause = DOORS["status"](job)
+    assert cause["code"] == code
+    assert DOORS["history"](job) == {key: cause[key] for key in KEPT}
+    job.printed_json("wait", "mnist")
+    assert DOORS["history"](job) == {key: cause[key] for key in KEPT}
+
+
+class Unlucky(Exception):
+    """What a user's function raises."""
+
+
+def test_a_function_s_exception_is_raised_also_if_no_cause_is_found_in_time(
+    kept: World, found: threading.Event
+) -> None:
+    client = submit_tf_job.Client(resource_managers=[RM])
+    spec = {"name": "mnist", "image": "i", "roles": {"worker": {"memory": "1Gi"}}}
+    submit_tf_job.start(len, ("a",), job=spec, client=client)
+    kept.of_the_live_one()
+    kept.hdfs(ME)
+    client = submit_tf_job.Client(resource_managers=[RM])  # which knows hadoop_conf
+    call = submit_tf_job.start(len, ("a",), job=spec, client=client)
+    left = (callee.ERROR, pickle.dumps(Unlucky("1 is too much")), f"{RAISED}Unlucky: 1 is too much")
+    result = base64.b64encode(pickle.dumps(left)).decode()
+    Failed(kept, f"{RAISED}Unlucky: 1 is too much\n", 1).ends(**{callee.RESULT_FILE: result})
+    kept.collects()
+    (kept.home / "logs/alice").rename(kept.home / "logs" / ME)
+    with pytest.raises(Unlucky, match="1 is too much") as raised:
+        call.result()
+    assert "in task worker-0:" in str(raised.value.__cause__)
+    if sys.version_info >= (3, 11):
+        [note] = raised.value.__notes__
+        assert note.startswith("mnist failed: worker-0 exited with status 1\n")
