@@ -33,6 +33,7 @@ SANDBOX = "SUBMIT_TF_JOB_TEST_SANDBOX"  # further options of the cluster `simple
 # Seconds by which ResourceManagers and NodeManagers may delay an answer (tests/disturb.py).
 DELAY = "SUBMIT_TF_JOB_TEST_DELAY"
 UP_S = 600
+LEADS_S = 240  # until one of two ResourceManagers leads
 BUILD_S = 3000  # for an image, where all of its packages are to be fetched beside other work
 # What the tests of each need; "secure" is everything that a site may ask for at once. `make test`
 # needs the first two, the full set all.
@@ -158,14 +159,17 @@ class Cluster:
         principal = kerberos["principal"]
         keytab = f"{kerberos['keytabs']}/{principal.partition('@')[0]}.keytab"
         kinit = ["kinit", "-k", "-t", keytab, principal]
-        subprocess.run(kinit, env=environ, check=True, timeout=60)
-        curl = ["curl", "-s", "--cacert", str(self.info["ca_file"]), "--negotiate", "-u", ":"]
-        for number, url in enumerate(self.info["rm_urls"]):
-            info = [*curl, f"{url}/ws/v1/cluster/info"]
-            said = subprocess.run(info, env=environ, capture_output=True, text=True, timeout=30)
-            if '"haState":"ACTIVE"' in said.stdout:
-                return "resourcemanager2" if number else "resourcemanager"
-        raise AssertionError("no ResourceManager leads")
+        subprocess.run(kinit, env=environ, check=True, timeout=LEADS_S)
+        curl = ["curl", "-s", "--max-time", "30", "--cacert", str(self.info["ca_file"])]
+        deadline = time.monotonic() + LEADS_S
+        while time.monotonic() < deadline:
+            for number, url in enumerate(self.info["rm_urls"]):
+                info = [*curl, "--negotiate", "-u", ":", f"{url}/ws/v1/cluster/info"]
+                said = subprocess.run(info, env=environ, capture_output=True, text=True)
+                if '"haState":"ACTIVE"' in said.stdout:
+                    return "resourcemanager2" if number else "resourcemanager"
+            time.sleep(1)
+        raise AssertionError(f"no ResourceManager leads within {LEADS_S} s")
 
     def state(self) -> dict[str, Any]:
         """Return what the sandbox has written down of itself."""

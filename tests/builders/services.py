@@ -23,7 +23,7 @@ def service_of(
         name,
         submission,
         queue=queue,
-        lifetime=900,
+        lifetime=7200,
         configuration=Configuration(properties),
         components=(worker,),
     )
