@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,9 +17,23 @@ from typing import Any
 
 import requests
 
-from tests.tool import Tool
+from tests.tool import SUBMIT_S, Tool
 
 TOKEN = "token-of-alice"
+
+
+def unused_port() -> int:
+    """Return a port that nobody else gets while a gateway is killed and started again: none of
+    those that the kernel gives to connections, of those that tasks have (`ports.range`), or of
+    another process of this test session.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    for port in random.sample(range(10_000 + worker % 20 * 500, 10_500 + worker % 20 * 500), 500):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 class Process:
@@ -31,7 +48,8 @@ class Process:
         environ: Mapping[str, str] | None = None,
         patch: str = "",
     ) -> None:
-        self.directory, self._options, self.port, self._patch = directory, options, 0, patch
+        self.directory, self._options, self._patch = directory, options, patch
+        self.port = unused_port()
         self.log = directory / f"gateway-{secrets.token_hex(3)}.log"
         own = ("SUBMIT_TF_JOB", "HADOOP", "XDG", "KRB5")
         kept = {name: text for name, text in os.environ.items() if not name.startswith(own)}
@@ -67,11 +85,11 @@ class Process:
 
     def ask(self, method: str, path: str, **options: Any) -> requests.Response:
         headers = {"Authorization": f"Bearer {self.token}", **options.pop("headers", {})}
-        more = {"timeout": 150, "headers": headers, **options}
+        more = {"timeout": SUBMIT_S, "headers": headers, **options}
         return requests.request(method, f"{self.url}{path}", **more)
 
     def metric(self, name: str) -> float:
-        text = requests.get(f"{self.url}/metrics", timeout=60).text
+        text = requests.get(f"{self.url}/metrics", timeout=SUBMIT_S).text
         begins = f"submit_tf_job_gateway_{name}"
         line = next(line for line in text.splitlines() if line.startswith(begins))
         return float(line.rpartition(" ")[2])

@@ -11,6 +11,7 @@ from typing import Any
 import requests
 
 from tests.clusters import Cluster
+from tests.tool import SUBMIT_S
 
 
 class Hdfs:
@@ -23,7 +24,9 @@ class Hdfs:
         self, method: str, path: str, op: str, data: bytes | None = None, **options: str
     ) -> requests.Response:
         params = {"op": op, "user.name": self.user, **options}
-        return requests.request(method, f"{self._root}{path}", params=params, data=data, timeout=60)
+        return requests.request(
+            method, f"{self._root}{path}", params=params, data=data, timeout=SUBMIT_S
+        )
 
     def _done(self, method: str, path: str, op: str, **options: str) -> dict[str, Any]:
         answer = self._ask(method, path, op, None, **options)
@@ -94,7 +97,7 @@ def by_library(cluster: Cluster, script: str) -> Any:
         env=environ_of(cluster),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SUBMIT_S,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import requests
 
 from tests.clusters import Cluster
-from tests.tool import runs_of
+from tests.tool import SUBMIT_S, runs_of, until
 
 WAIT_S = 130.0  # longer than any request takes
 
@@ -171,10 +171,24 @@ class Judge:
 
     def applications(self, name: str) -> list[str]:
         """Return the ids of all applications of a job."""
-        found = requests.get(self._url, timeout=30).json()
+        found = requests.get(self._url, timeout=SUBMIT_S).json()
         return [app["id"] for app in runs_of(name, (found["apps"] or {}).get("app", []))]
+
+    def live(self, name: str) -> list[str]:
+        """Return the ids of a job's applications that are not over."""
+        found = requests.get(self._url, timeout=SUBMIT_S).json()
+        apps = runs_of(name, (found["apps"] or {}).get("app", []))
+        return [app["id"] for app in apps if app["finalStatus"] == "UNDEFINED"]
+
+    def only_live(self, name: str) -> str:
+        """Wait until one application of a job is live, and return its id: YARN may accept two POSTs
+        of a name, and one is withdrawn then (docs/verdict.md#lost-answers).
+        """
+        until(lambda: len(self.live(name)) == 1, f"one {name} is live", within_s=SUBMIT_S)
+        [live] = self.live(name)
+        return live
 
     def ended(self, application: str) -> bool:
         """Say whether an application is over."""
-        found = requests.get(f"{self._url}/{application}", timeout=30).json()["app"]
+        found = requests.get(f"{self._url}/{application}", timeout=SUBMIT_S).json()["app"]
         return found["state"] in ("FINISHED", "FAILED", "KILLED")

@@ -22,7 +22,6 @@ from typing import Any
 import requests
 import yaml
 
-NO_SUCH_JOB = 5
 LOOK_S = 2.0  # what only the tasks and their ApplicationMaster know
 SUBMIT_S = 900  # no test job takes longer, on two cores with ten times as much to do
 
@@ -138,10 +137,33 @@ class Tool:
             if told != known or now - asked_at > LOOK_S:
                 asked_at, known = now, told
                 asked = self("status", job, "-o", "json")
-                if asked.status != NO_SUCH_JOB and holds(asked.json):
+                if asked.status == 0 and holds(asked.json):  # else no state was found out
                     return asked.json
             assert time.monotonic() < deadline, asked
             time.sleep(0.2)
+
+    def root_cause(self, job: str) -> dict[str, Any]:
+        """Return why a job has failed; each look looks for it anew, for a few seconds."""
+        return dict(
+            until(
+                lambda: self.status(job)["root_cause"],
+                f"why {job} failed",
+                within_s=SUBMIT_S,
+                pause_s=1,
+            )
+        )
+
+    def collected(self, job: str) -> None:
+        """Wait until YARN has collected the logs of a job that is over; `logs` waits a minute."""
+        application = self.status(job)["application_id"]
+
+        def are_collected() -> bool:
+            if (apps := self._applications()) is None:
+                return self("logs", job).status == 0
+            collected = {app["id"] for app in apps if app["logAggregationStatus"] == "SUCCEEDED"}
+            return application in collected
+
+        until(are_collected, f"YARN collects the logs of {job}", within_s=SUBMIT_S, pause_s=1)
 
     def _in_yarn(self, job: str) -> list[tuple[str, str, int]] | None:
         """Return application, state and number of containers of each run of a job; None where the

@@ -20,7 +20,7 @@ import pytest
 
 from tests import clusters
 from tests.clusters import ROOT, Cluster
-from tests.tool import Result, Tool
+from tests.tool import SUBMIT_S, Result, Tool
 
 AT_ONCE = 4  # jobs of one file; each ApplicationMaster is a Java of its own
 SMALL = {"memory": "128Mi"}
@@ -83,7 +83,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     package needs come from other environments by a .pth file.
     """
     base = tmp_path_factory.mktemp("installed")
-    quiet: dict[str, Any] = {"check": True, "timeout": 120, "capture_output": True}
+    quiet: dict[str, Any] = {"check": True, "timeout": SUBMIT_S, "capture_output": True}
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", base], cwd=ROOT, **quiet
     )

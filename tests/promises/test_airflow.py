@@ -71,7 +71,7 @@ def run_dag(airflow: Airflow, dag: str) -> subprocess.CompletedProcess[str]:
 
 
 def applications(cluster: Cluster, begins: str) -> list[dict[str, Any]]:
-    found = requests.get(f"{cluster.info['rm_url']}/ws/v1/cluster/apps", timeout=30).json()
+    found = requests.get(f"{cluster.info['rm_url']}/ws/v1/cluster/apps", timeout=SUBMIT_S).json()
     apps = (found["apps"] or {"app": []})["app"]
     return [app for app in apps if app["name"].startswith(begins)]
 

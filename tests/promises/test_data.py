@@ -106,6 +106,7 @@ def test_files_and_packages_reach_every_task(tool: Tool, unique: str) -> None:
     )
     done = tool("submit", spec)
     assert done.status == 0, done.stderr
+    tool.collected(name)
     lines = tool("logs", name).stdout.splitlines()
     found = [json.loads(line.partition("FOUND ")[2]) for line in lines if "FOUND " in line]
     assert (

@@ -124,4 +124,5 @@ def test_job_of_another_system_as_it_is(
     assert (done.json["reason"], done.json["confirmed"]) == (reason, True)
     gone(done.json["name"])
     if task:
+        tool.collected(done.json["name"])
         assert words in tool("logs", done.json["name"], task).stdout

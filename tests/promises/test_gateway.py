@@ -19,7 +19,8 @@ import requests
 from tests.clusters import Cluster
 from tests.gateways import Gateway
 from tests.promises.conftest import SMALL
-from tests.tool import SUBMIT_S, Tool, gone, runs_of, until
+from tests.proxy import Judge
+from tests.tool import SUBMIT_S, Tool, gone
 
 pytestmark = pytest.mark.cluster
 
@@ -83,7 +84,7 @@ def test_bad_job_and_stranger_get_a_problem(gateway: Gateway, unique: str) -> No
     assert bad.headers["content-type"] == "application/problem+json"
     assert "memroy" in bad.text
     stranger = requests.get(
-        f"{gateway.url}/v1/jobs", headers={"Authorization": "Bearer nobody"}, timeout=30
+        f"{gateway.url}/v1/jobs", headers={"Authorization": "Bearer nobody"}, timeout=SUBMIT_S
     )
     assert stranger.status_code == 401
 
@@ -110,12 +111,11 @@ def test_killed_gateway_loses_nothing_and_makes_nothing_twice(
     first = post(gateway, name, job)
     assert first.status_code in (200, 201), first.text
     again = post(gateway, name, job)
-    assert again.json()["application_id"] == first.json()["application_id"]
+    assert again.json()["run"] == first.json()["run"]
     other = post(gateway, name, {**job, "command": "sleep 3601"})
     assert other.json()["code"] == "key-reused"
-    url = f"{simple.info['rm_url']}/ws/v1/cluster/apps"
-    found = requests.get(url, timeout=30).json()["apps"]["app"]
-    assert [app["id"] for app in runs_of(name, found)] == [first.json()["application_id"]]
+    live = Judge(simple).only_live(name)
+    assert gateway.ask("GET", f"/v1/jobs/{name}").json()["application_id"] == live
     assert gateway.ask("DELETE", f"/v1/jobs/{name}?force=true").json()["deleted"] is True
     gone(name)
 
@@ -135,18 +135,11 @@ def test_same_key_at_two_gateways_is_one_run(
             answers = list(pool.map(lambda at: post(at, name, job), (gateway, other) * 2))
         assert {answer.status_code for answer in answers} == {200, 201}, [a.text for a in answers]
         assert len({answer.json()["run"] for answer in answers}) == 1
-        url = f"{simple.info['rm_url']}/ws/v1/cluster/apps"
-
-        def live() -> list[str]:
-            found = runs_of(name, requests.get(url, timeout=30).json()["apps"]["app"])
-            return [app["id"] for app in found if app["state"] not in ("KILLED", "FAILED")]
-
-        # YARN may accept both POSTs (docs/verdict.md#lost-answers); one is withdrawn then
-        until(lambda: len(live()) == 1, "two applications", within_s=SUBMIT_S)
+        live = Judge(simple).only_live(name)
         told = [
             at.ask("GET", f"/v1/jobs/{name}").json()["application_id"] for at in (gateway, other)
         ]
-        assert told == live() * 2, [answer.json() for answer in answers]
+        assert told == [live] * 2, [answer.json() for answer in answers]
         assert other.ask("DELETE", f"/v1/jobs/{name}?force=true").json()["deleted"] is True
     finally:
         other.end()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import requests
 
-from tests.clusters import Cluster
 from tests.promises.conftest import SMALL
-from tests.tool import SUBMIT_S, Tool, gone, until
+from tests.tool import SUBMIT_S, Tool, gone
 
 pytestmark = pytest.mark.cluster
 
@@ -29,9 +27,7 @@ kept.write(b"red \\xc3\\xbc no end")
 ONE = ("worker-0", "--raw", "--no-prefix", "--file", "stdout.txt")
 
 
-def test_logs_are_exact_while_followed_and_after_the_end(
-    tool: Tool, simple: Cluster, unique: str
-) -> None:
+def test_logs_are_exact_while_followed_and_after_the_end(tool: Tool, unique: str) -> None:
     name = f"exact-logs-{unique}"
     (tool.cwd / "writes.py").write_text(PROGRAM)
     written, seen = tool.cwd / "written", tool.cwd / "seen"
@@ -56,12 +52,6 @@ def test_logs_are_exact_while_followed_and_after_the_end(
     wanted = written.read_text().splitlines()
     assert len(wanted) == 8001
     assert (first + live).splitlines() == wanted, "what `logs -f` printed"
-    url = f"{simple.info['rm_url']}/ws/v1/cluster/apps/{tool.status(name)['application_id']}"
-
-    def collected() -> bool:
-        app = requests.get(url, timeout=60).json()["app"]
-        return bool(app["logAggregationStatus"] == "SUCCEEDED")
-
-    until(collected, "the cluster collects logs", within_s=SUBMIT_S, pause_s=1)
+    tool.collected(name)
     stored = tool("logs", name, *ONE)
     assert stored.stdout.splitlines() == wanted, stored.stderr

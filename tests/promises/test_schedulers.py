@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -95,7 +96,11 @@ def host(tool: Tool) -> Host:
     (programs / "submit_tf_job").write_text(
         f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m submit_tf_job "$@"\n'
     )
-    (programs / "submit_tf_job").chmod(0o755)
+    (programs / "sleep").write_text(
+        f'#!/bin/sh\ntouch slept\nexec {shutil.which("sleep")} "$@"\n'  # in the step's directory
+    )
+    for program in programs.iterdir():
+        program.chmod(0o755)
     path = f"{programs}{os.pathsep}{tool.environ['PATH']}"
     return Host(tool, {**tool.environ, "PATH": path, "SUBMIT_TF_JOB_PROFILE": tool.profile})
 
@@ -191,7 +196,9 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
     }
     assert done["oozie"].stdout == f"run={run}\nstate=SUCCEEDED\n"
     assert "(application_" in done["dolphinscheduler"].stderr, "which it kills with the workflow"
-    assert done["cron"].stdout + done["cron"].stderr == "", "cron mails nothing"
+    assert done["cron"].stdout == "", "cron mails nothing"
+    if not (host.tool.cwd / "cron" / "slept").exists():  # else it tells why it tried again
+        assert done["cron"].stderr == "", "cron mails nothing"
     assert "SUCCEEDED" in (host.tool.cwd / "cron" / f"{RUN}.txt").read_text()
     assert "trained" in done["gateway"].stdout
     assert '"state": "SUCCEEDED"' in (host.tool.cwd / "gateway" / "events").read_text()
@@ -202,6 +209,7 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
     ]
     assert sorted(job["name"] for job in jobs) == names
     assert host.tool("wait", f"{TRAIN}-files").status == 0
+    host.tool.collected(f"{TRAIN}-files")
     assert "trained by a file" in host.tool("logs", f"{TRAIN}-files").stdout
     for job in host.tool.jobs:
         gone(job)

@@ -80,6 +80,7 @@ def test_container_has_its_gpu_and_no_credential_of_the_submitter(
     )
     done = docked("submit", spec)
     assert done.status == 0, done.stderr
+    docked.collected(name)
     line = next(line for line in docked("logs", name).stdout.splitlines() if "SAID " in line)
     said = json.loads(line.partition("SAID ")[2])
     assert (said["docker"], said["kept"], said["files"]) == (True, [], [])

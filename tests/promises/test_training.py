@@ -45,6 +45,7 @@ def test_a_program_runs_without_a_job_spec(tool: Tool, unique: str) -> None:
     done = tool("run", "--name", name, *options, "--env", "A=1", "-o", "json", *program)
     assert (done.status, done.json["state"]) == (0, "SUCCEEDED"), done.stderr
     assert "sent with it (" in done.stderr
+    tool.collected(name)
     logs = tool("logs", name, "worker-1").stdout
     assert "greeted by 1 ['--epochs', '3']" in logs
     gone(name)

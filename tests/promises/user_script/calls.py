@@ -184,7 +184,7 @@ def uses_a_lock() -> Any:
 
 CALLS: dict[str, Callable[[], Any]] = {
     "run": lambda: run(where, "ha", times=3, job=TRAINING),
-    "raises": lambda: start(unlucky, (1,), job=TWO).result(240),
+    "raises": lambda: start(unlucky, (1,), job=TWO).result(900),
     "remote": lambda: double(21),
     "TFCluster": lambda: tfcluster(1),
     "TFCluster raises": lambda: tfcluster(2),
