@@ -44,7 +44,9 @@ DEAF = (
     "does not listen: it began with -I, -E or -S, or with a PYTHONPATH that leaves out this "
     "task's, or closed the file"
 )
-MUTE = "!"  # the key of what cannot answer
+MUTE = "!"  # the key of what does not answer
+HALTED = "!!"  # the key of what cannot answer, by its state (`UNREAD`)
+FIRST = {HALTED: 0, MUTE: 1}  # these keys go before those of stacks, in this order
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
 
 
@@ -75,8 +77,7 @@ def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, Any]:
         text = "no Python process runs" + (": " + names if names else "; its command does not run")
         return {"where": text, "key": "none", "text": "", "cores": cores}
     # one that cannot answer says more than the program's main process
-    places = [place for _, place in answers]
-    where, key = next((place for place in places if place[1] == MUTE), places[0])
+    where, key = min((place for _, place in answers), key=lambda place: FIRST.get(place[1], 2))
     text = "\n".join(text for text, _ in answers)
     if len(text) > limit:
         text = text[:limit] + f"\n... (all: {contract.STACKS_FILE} of this task's log)"
@@ -95,12 +96,13 @@ def _stacks_of_process(
         return "", ("", "")
     name = f"process {process.pid} ({_command_line(process)})"
     why, text = UNREAD.get(process.state, "" if listens else DEAF), ""
+    key = HALTED if process.state in UNREAD else MUTE
     if listens and process.state not in "Tt" and time.monotonic() < deadline:
         with contextlib.suppress(OSError, ValueError):
             text = _request_stacks(path, process, name)
         why = why or SILENT % contract.STACKS_SIGNAL
     if not text:
-        return f"{name} {why}", (f"process {process.pid} {why}", MUTE)
+        return f"{name} {why}", (f"process {process.pid} {why}", key)
     for folder in {cwd, os.path.realpath(cwd)}:  # each task has its own
         text = text.replace(f'"{folder}/', '"')
     threads = text.split("\n\n")[::-1]  # the main thread first
@@ -317,10 +319,10 @@ def order(
     trains = [name for name in job.members if job.members[name].role_kind == contract.KIND_TRAINS]
     counts = collections.Counter(keys[name] for name in trains if name in keys)
 
-    def rank(name: str) -> tuple[bool, bool, int]:
-        return (name not in trains, keys[name] != MUTE, counts[keys[name]])
+    def rank(name: str) -> tuple[bool, int, int]:
+        return (name not in trains, FIRST.get(keys[name], 2), counts[keys[name]])
 
     names = sorted((name for name in job.members if name in keys), key=rank)
     first = keys[names[0]]
-    differs = len(counts) > 1 and (first == MUTE or counts[first] < max(counts.values()))
+    differs = len(counts) > 1 and (first in FIRST or counts[first] < max(counts.values()))
     return names, names[0] if differs else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ def wait_for_others():
         if os.path.exists("../apart") and os.environ["TFJOB_INDEX"] == "1":
             wait_for_data()
 def wait_for_data():
+    print("data", flush=True)
     while not os.path.exists("../go"):
         time.sleep(0.05)
 wait_for_others()
@@ -55,18 +55,16 @@ def test_stacks_of_all_tasks_name_the_one_that_is_frozen(any_job: Cluster) -> No
     assert list(tasks) == ["worker-0", "worker-1", "worker-2", "board-0"]
     for name in ("worker-0", "worker-1", "worker-2"):
         assert tasks[name]["where"].startswith("wait_for_others (train.py:")
-        assert "line 12 in <module>" in tasks[name]["text"]
+        assert "line 13 in <module>" in tasks[name]["text"]
         kept = (job.places[name][1] / contract.STACKS_FILE).read_text()
         assert kept.startswith("=== 20")
         assert "in wait_for_others" in kept
     assert tasks["board-0"]["where"].startswith("no Python process runs: bash (process ")
     (job.root / "app" / "apart").touch()
-    time.sleep(1)
+    job.printed("worker-1", "data")
     found = taken(job)
-    assert (found["differs"], found["tasks"][0]["where"]) == (
-        "worker-1",
-        "wait_for_data (train.py:11)",
-    )
+    assert found["differs"] == "worker-1"
+    assert found["tasks"][0]["where"].startswith("wait_for_data (train.py:")
     frozen = int(job.stdout("worker-2"))
     os.kill(frozen, signal.SIGSTOP)
     try:
@@ -98,6 +96,24 @@ def test_stacks_harm_no_program_that_does_not_listen(job: Cluster, tmp_path: Pat
     job.go()
     assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
     assert "Error in sitecustomize" not in job.stderr("worker-0")
+
+
+def test_a_process_that_is_stopped_goes_before_one_that_does_not_answer(job: Cluster) -> None:
+    own = f"import signal; signal.signal({contract.STACKS_SIGNAL}, lambda *_: None)" + TRAIN
+    job.files = {"train.py": TRAIN, "own.py": own}
+    command = f"test $TFJOB_INDEX = 0 && exec {job.python} own.py; exec {job.python} train.py"
+    job.job({"worker": role(3, "trains", command)})
+    job.start()
+    job.until(lambda: all(job.stdout(f"worker-{i}") for i in range(3)))
+    frozen = int(job.stdout("worker-2"))
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        found = taken(job)
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    assert [task["task"] for task in found["tasks"]][:2] == ["worker-2", "worker-0"]
+    assert found["differs"] == "worker-2"
+    job.succeeds()
 
 
 # each waits without a word; worker-2 freezes itself in the first generation, worker-1 computes
