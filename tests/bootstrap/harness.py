@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ DOMAIN = "mnist.alice.sandbox.test"
 FOREVER = ["sleep", "600"]
 UNTIL_GO = "until [ -e ../go ]; do sleep 0.05; done"
 HOLD = "echo generation $TFJOB_GENERATION; " + UNTIL_GO
+PORTS = range(20000, 32768)
 
 
 def files_tar(files: Mapping[str, str]) -> bytes:
@@ -61,6 +63,10 @@ class FakeDns:
         self.thread.start()
 
     def _serve(self) -> None:
+        with self.sock:
+            self._answer_each()
+
+    def _answer_each(self) -> None:
         while True:
             data, peer = self.sock.recvfrom(4096)
             if data == b"stop":
@@ -92,9 +98,9 @@ class FakeDns:
                 )
 
     def close(self) -> None:
-        self.sock.sendto(b"stop", (self.host, self.port))
-        self.thread.join(5)
-        self.sock.close()
+        with suppress(OSError):  # the thread has closed it
+            self.sock.sendto(b"stop", (self.host, self.port))
+        self.thread.join(60)
 
 
 def role(count: int, role_kind: str, command: Any, **extra: Any) -> dict[str, Any]:
@@ -125,6 +131,16 @@ def free(port: int) -> bool:
     return True
 
 
+def own_ports() -> range:
+    """Return the ports of this process: those that run tests beside it draw from others. A
+    bootstrap claims its port for as long as it runs, also while nothing listens there.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    size = len(PORTS) // count
+    return PORTS[worker % count * size :][:size]
+
+
 class Cluster:
     """One job's containers."""
 
@@ -142,8 +158,11 @@ class Cluster:
     def job(self, roles: Mapping[str, Any], **extra: Any) -> None:
         own: dict[str, Any] = {"strategy": "custom", "dns_server": self.dns.address}
         own |= {"host_suffix": None, "legacy_master": False, "hadoop_conf": None}
-        own |= {"ports": {"mode": "host", "first": 20000, "last": 32767}, "tf_config": "counts"}
-        own |= {"start_timeout_s": 40, "finish_timeout_s": 20, "grace_s": 4, "stop_grace_s": 1.5}
+        ports = own_ports()
+        own |= {"ports": {"mode": "host", "first": ports[0], "last": ports[-1]}}
+        own |= {"tf_config": "counts", "stop_grace_s": 1.5}
+        # longer than any test waits: one that waits for their end sets them
+        own |= {"start_timeout_s": 240, "finish_timeout_s": 240, "grace_s": 60}
         self.task = description(dict(roles), **{**own, "settle_s": 0.5, **extra})
         while True:
             self.task["run"] = uuid.uuid4().hex[:10]
@@ -254,6 +273,19 @@ class Cluster:
             "\n".join(f"--- {name}\n{self.stderr(name)}" for name in self.runs)
             + json.dumps(self.report(), indent=1)
         )
+
+    def until_saved(self, what: Callable[[], Any]) -> Any:
+        """Wait as `stop --grace` does, which repeats SIGQUIT to the deciding task meanwhile."""
+        asked_at = -math.inf
+
+        def asked() -> Any:
+            nonlocal asked_at
+            if time.monotonic() > asked_at + 1:
+                asked_at = time.monotonic()
+                self.kill(self.task["deciding"] + "-0", signal.SIGQUIT)
+            return what()
+
+        return self.until(asked)
 
     def printed(self, name: str, text: str, timeout_s: float = 240) -> None:
         self.until(lambda: text in self.stdout(name), timeout_s)

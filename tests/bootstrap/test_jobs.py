@@ -34,7 +34,8 @@ def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
             "ps": role(1, "serves", FOREVER),
             "evaluator": role(1, "evaluates", "sleep 0.5; lib/run.sh"),
             "tensorboard": role(1, "sidecar", f"{board}; touch ../board; exec sleep 600"),
-        }
+        },
+        stop_grace_s=60,
     )
     job.start()
     assert set(job.wait_all().values()) == {0}
@@ -147,7 +148,8 @@ def test_workdir_is_where_the_command_starts(any_job: Cluster, tmp_path: Path) -
 def test_killed_bootstrap_is_the_cause_before_the_chiefs_failure(any_job: Cluster) -> None:
     job = any_job
     outlives = "while kill -0 $(cat ../pid) 2>&-; do sleep 0.05; done; sleep 0.1; exit 1"
-    job.job(pair(outlives, "echo $$ >../pid; echo up; sleep 600; true"), grace_s=600)
+    dies = "echo $$ >../new; mv ../new ../pid; echo up; sleep 600; true"
+    job.job(pair(outlives, dies), grace_s=600)
     (job.root / "app").mkdir()
     (job.root / "app" / "pid").write_text(str(0))
     job.start()
@@ -158,7 +160,8 @@ def test_killed_bootstrap_is_the_cause_before_the_chiefs_failure(any_job: Cluste
     assert not alive(pid)
     first = job.report()["first_failure"]
     assert (first["task"], first["status"], first["reason"]) == ("worker-0", None, "lost")
-    assert [later["task"] for later in job.report()["later_failures"]] == ["chief-0"]
+    # the chief's own failure may come after the report of the end
+    assert [later["task"] for later in job.report()["later_failures"]] in ([], ["chief-0"])
 
 
 def test_a_task_that_ends_while_the_deciding_one_is_suspended_reports_later(job: Cluster) -> None:
@@ -169,12 +172,14 @@ def test_a_task_that_ends_while_the_deciding_one_is_suspended_reports_later(job:
     job.start()
     job.started("chief-0", "worker-0")
     job.kill("chief-0", signal.SIGSTOP)
+    suspended_at = time.monotonic()
     try:
         # after three pings without an answer
         job.until(lambda: "went away" in job.stderr("worker-0"))
         (job.root / "app" / "end").touch()
-        time.sleep(8)
-        assert "takes connections and does not answer; waiting up to" in job.stderr("worker-0")
+        said = "takes connections and does not answer; waiting up to"
+        job.until(lambda: said in job.stderr("worker-0"))
+        time.sleep(max(0, suspended_at + 8 - time.monotonic()))
         assert job.runs["worker-0"].poll() is None
         job.go()
     finally:
@@ -272,7 +277,7 @@ def test_sigterm_reaches_the_whole_group_of_the_command(any_job: Cluster) -> Non
     job = any_job
     child = "(trap 'echo child told; exit' TERM; echo up; while :; do sleep 0.1; done)"
     chief = role(1, "trains", f"trap 'echo chief told; exit 0' TERM; {child} & wait")
-    job.job({"chief": chief, "worker": role(1, "serves", FOREVER)})
+    job.job({"chief": chief, "worker": role(1, "serves", FOREVER)}, stop_grace_s=60)
     job.start()
     job.printed("chief-0", "up")
     job.kill("chief-0", signal.SIGTERM)
@@ -299,8 +304,8 @@ def test_other_signals_are_forwarded_and_end_nothing(job: Cluster) -> None:
 def test_command_that_ignores_sigterm_is_killed(job: Cluster) -> None:
     job.job(
         {
-            "chief": role(1, "trains", "sleep 0.5"),
-            "ps": role(1, "serves", "trap '' TERM; echo up; while :; do sleep 0.1; done"),
+            "chief": role(1, "trains", UNTIL_GO),
+            "ps": role(1, "serves", "trap '' TERM; touch ../go; while :; do sleep 0.1; done"),
         }
     )
     job.start()
@@ -312,7 +317,8 @@ def test_leftovers_of_the_command_are_ended(job: Cluster) -> None:
     job.job({"chief": role(1, "trains", "sleep 600 & echo $!")})
     job.start()
     assert job.wait("chief-0") == 0
-    assert not alive(int(job.stdout("chief-0")))
+    pid = int(job.stdout("chief-0"))
+    job.until(lambda: not alive(pid))
 
 
 def test_bootstrap_killed_right_after_the_start_ends_the_command(tmp_path: Path) -> None:
@@ -399,7 +405,7 @@ def test_marker_of_a_finished_task(any_job: Cluster) -> None:
     assert job.report() == report
     assert job.outcome("chief-0")["status"] == 7
     # the same submission started once more is another application
-    job.application = "container_1700000000000_0000"
+    job.application = "container_1700000000001_0001"
     job.start()
     assert job.wait("chief-0") == 7
     assert job.stdout("chief-0") == "ran\n"
@@ -488,11 +494,11 @@ def test_a_task_that_stands_still_while_others_move_is_reported(job: Cluster) ->
 
 def test_the_report_says_for_whom_the_end_waits(job: Cluster) -> None:
     roles = pair("true", UNTIL_GO)
-    job.job(roles, finish_timeout_s=20)
+    job.job(roles)
     job.start()
     found = job.until(lambda: job.report().get("awaited"))
     assert found["tasks"] == ["worker-0"]
-    assert 0 < found["until"] - job.report()["updated_at"] <= 21
+    assert 0 < found["until"] - job.report()["updated_at"] <= 241
     job.go()
     job.wait_all()
     assert "awaited" not in job.report()

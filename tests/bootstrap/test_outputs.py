@@ -380,7 +380,7 @@ def test_stop_that_waits_stores_what_the_task_saves(
     storing(job, on(hdfs), TRAIN, on_failure=on_failure)
     job.printed("chief-0", "runs")
     stop(job, signal.SIGQUIT, signal.SIGTERM)
-    report = job.until(lambda: job.report().get("ended_at") and job.report())
+    report = job.until_saved(lambda: job.report().get("ended_at") and job.report())
     if place:
         assert stored(hdfs, aside(job) if place == "aside" else place) == NEW
     lost = f"the output m of chief-0 is not stored at {on(hdfs)}: stopped"
@@ -395,11 +395,11 @@ def test_stop_that_waits_for_an_absent_hdfs_ends_with_its_time_and_tells_what_is
     storing(job, on(hdfs), TRAIN, on_failure="upload")
     job.printed("chief-0", "runs")
     stop(job, signal.SIGQUIT, signal.SIGTERM)
-    told = job.until(
+    told = job.until_saved(
         lambda: [t for t in job.report().get("warnings", []) if "tried again until" in t]
     )
     assert len(job.report()["warnings"]) == 1, told  # in place of the first
-    assert job.wait("chief-0") == 143  # 20 s after the SIGQUIT
+    assert job.wait("chief-0") == 143  # 20 s after the last SIGQUIT
     [told] = job.report()["warnings"]
     assert told.startswith("the output m could not be stored at ")
 
@@ -419,7 +419,7 @@ def test_stop_that_waits_stores_what_other_tasks_save(job: Cluster, hdfs: WebNam
     job.start()
     job.until(lambda: all("runs" in job.stdout(name) for name in job.names()))
     stop(job, signal.SIGQUIT, signal.SIGTERM)
-    job.until(lambda: job.report().get("ended_at"))
+    job.until_saved(lambda: job.report().get("ended_at"))
     for name in job.names():
         assert stored(hdfs, f"/models/m/{name}") == NEW
     assert job.report()["warnings"] == []

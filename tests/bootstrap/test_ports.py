@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.container import contract, tfconfig
-from tests.bootstrap.harness import FOREVER, UNTIL_GO, WITNESS, Cluster, free, pair, role
+from tests.bootstrap.harness import FOREVER, UNTIL_GO, WITNESS, Cluster, free, own_ports, pair, role
 
 SERVE = "exec python3 -m http.server $TFJOB_PORT_MY_WEB --bind 127.0.0.1"
 
@@ -118,8 +118,9 @@ PORTS = 12
 
 def free_range() -> dict[str, object]:
     """Return a rule whose ports are all free at the moment."""
+    ports = own_ports()
     while True:
-        first = random.randrange(20000, 32767 - PORTS)
+        first = random.randrange(ports[0], ports[-1] - PORTS)
         if all(free(port) for port in range(first, first + PORTS)):
             return {"mode": "host", "first": first, "last": first + PORTS - 1}
 

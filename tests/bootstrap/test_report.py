@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -21,9 +20,11 @@ def test_report_is_written_again_once_it_can_be(job: Cluster) -> None:
     job.until(lambda: job.report().get("state") == "running")
     logs = job.places["chief-0"][1]
     before = job.report()["updated_at"]
-    (job.root / "go").touch()
     logs.rename(away(logs))
-    time.sleep(2)  # the command has ended, and the last report is tried again
+    (job.root / "go").touch()
+    # the command has ended, and the last report is tried again
+    told = away(logs) / "stderr.txt"
+    job.until(lambda: "the report cannot be written" in told.read_text())
     assert job.runs["chief-0"].poll() is None
     away(logs).rename(logs)
     assert job.wait("chief-0") == 0
@@ -65,8 +66,8 @@ def test_no_file_of_a_program_blocks_the_bootstrap(job: Cluster, odd: str) -> No
 @pytest.mark.parametrize(
     ("command", "named"),
     [
-        ("(sleep 5; exit 3) &", "sleep"),
-        ("setsid sleep 7 & sleep 0.1", "sleep"),
+        ("(sleep 60; exit 3) &", "sleep"),
+        ("setsid sleep 60 & sleep 0.1", "sleep"),
         ("sleep 0.1 & true", ""),  # it ends by itself, as the helpers of many libraries do
         ("sleep 0.1 | cat", ""),
     ],

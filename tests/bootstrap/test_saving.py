@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import time
 from typing import Any
 
@@ -42,14 +43,14 @@ def test_tasks_that_train_save_and_end_while_the_others_run_on(any_job: Cluster)
     job = any_job
     started(job)
     stop(job)
-    job.until(lambda: all("begun" in job.stdout(name) for name in ("chief-0", "worker-0")))
+    job.until_saved(lambda: all("begun" in job.stdout(name) for name in ("chief-0", "worker-0")))
     time.sleep(2)  # ten times `stop_grace`
-    job.until(lambda: job.report().get("state") == "stopped")
+    job.until_saved(lambda: job.report().get("state") == "stopped")
     assert sorted(job.report()["saving"]) == ["chief-0", "worker-0"]
     assert not job.report()["ended_at"]
     assert "saved" not in job.stdout("worker-0") + job.stdout("chief-0")
     job.go()
-    job.until(lambda: bool(job.report()["ended_at"]))
+    job.until_saved(lambda: bool(job.report()["ended_at"]))
     assert job.stdout("worker-0").split() == ["runs", "begun", "saved"]
     assert job.stdout("ps-0") + job.stdout("board-0") == "runs\nruns\n"
     assert job.runs["chief-0"].poll() is None  # YARN's stop ends it
@@ -59,22 +60,32 @@ def test_tasks_that_train_save_and_end_while_the_others_run_on(any_job: Cluster)
 
 
 def limited(job: Cluster, hdfs: WebNameNode, record: Any, *, age_s: float = 0.0) -> None:
-    """Start a job whose record has this lifetime, and was written so long ago."""
+    """Start a job whose record has this lifetime, and was written so long ago when all tasks run;
+    until then HDFS does not answer.
+    """
     path = "/staging/records/mnist/mnist-1"
     hdfs.put(f"{path}.json", json.dumps(record).encode())
-    hdfs.written[f"{path}.json"] -= int(age_s * 1000)
+    may_answer, serve = threading.Event(), hdfs.before
+
+    def hold(operation: str, asked: str) -> None:
+        may_answer.wait(240)
+        serve(operation, asked)
+
+    hdfs.before = hold
     rule = {"protocol": "http", "addresses": [hdfs.address], "path": f"{path}.report"}
     roles = {"chief": role(1, "trains", TRAIN), "worker": role(1, "trains", TRAIN)}
-    job.job(roles, stop_grace_s=2, record={**rule, "user": "alice"})
+    job.job(roles, stop_grace_s=200, record={**rule, "user": "alice"})
     job.start()
     job.until(lambda: all("runs" in job.stdout(name) for name in job.names()))
+    hdfs.written[f"{path}.json"] = hdfs.clock() - int(age_s * 1000)
+    may_answer.set()
 
 
-@pytest.mark.parametrize(("lifetime_s", "age_s"), [(12, 0), (86_400, 86_389)])
+@pytest.mark.parametrize(("lifetime_s", "age_s"), [(210, 0), (86_400, 86_190)])
 def test_tasks_save_before_the_lifetime_ends(
     any_job: Cluster, lifetime_s: int, age_s: float
 ) -> None:
-    """12 s are `stop_grace` and the margin."""
+    """210 s are `stop_grace` and the margin."""
     job = any_job
     with web_name_node() as hdfs:
         limited(job, hdfs, {"lifetime_s": lifetime_s}, age_s=age_s)
