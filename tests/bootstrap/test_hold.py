@@ -102,7 +102,7 @@ def test_job_ends_without_a_container_to_hold(job: Cluster, how: str) -> None:
 
 
 def test_stop_by_yarn_ends_the_held_container(job: Cluster) -> None:
-    job.job(pair(FOREVER, FAIL), hold_s=HOLD_S)
+    job.job(pair(FOREVER, FAIL), hold_s=HOLD_S, grace_s=2)
     job.start()
     failed(job, task="worker-0")
     job.kill("worker-0", signal.SIGTERM)
