@@ -50,6 +50,7 @@ FORMAT = 1
 _SPEC_MAX, _REPORT_MAX = 256 * 1024, 64 * 1024
 _FORGOTTEN_AT_ONCE = 3
 _WRITTEN_MS = 3_600_000  # a file is written within this time, or its writer was killed
+_SUBMITTED_S = 180.0  # a run begins within this time of its submission's record
 _CAUSE = ("code", "task", "sentence", "hint", "retryable", "certain", "exception", "evidence")
 
 
@@ -155,8 +156,9 @@ def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> bool:
     added = False
     with _errors_logged(status.run):
         record = read(cluster, status.run)
-        if record is None or record["application_id"] != status.application_id:
+        if record is None or not _is_of_record(record, status):
             return False
+        record["application_id"] = status.application_id
         files = RecordFiles.of(cluster)
         if end := record.get("end"):
             if cause and not end.get("root_cause") and end.get("state") == status.state:
@@ -182,6 +184,20 @@ def _end_of_status(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
         "finished_at": _end_ms(status) // 1000 or None,
         "report": report and report.record(_REPORT_MAX),
     }
+
+
+def _is_of_record(record: Mapping[str, Any], status: JobStatus) -> bool:
+    """Return whether a status is of the run that a record is about: of the same application, or of
+    the one that stays where YARN accepted two POSTs at the time of that submission
+    (docs/verdict.md#lost-answers). A later run may have the name of a deleted one.
+    """
+    if record["application_id"] == status.application_id:
+        return True
+    started_ms = status.app.started_ms if status.app else None
+    if record.get("end") or not started_ms:
+        return False
+    submitted_at: int = record["submission"]["at"]
+    return abs(started_ms / 1000 - submitted_at) <= _SUBMITTED_S
 
 
 def _cause_json(cause: Cause) -> dict[str, Any]:

@@ -69,6 +69,25 @@ def test_what_a_killed_writer_of_a_record_leaves_is_no_run_and_is_removed(
     assert left.exists() == stays
 
 
+@pytest.mark.parametrize(("earlier_s", "is_known"), [(0, True), (7200, False)])
+def test_record_of_a_withdrawn_application_gets_the_end_of_the_one_that_stays(
+    kept: World, earlier_s: int, is_known: bool
+) -> None:
+    """A record that is hours older is of a run that was deleted, whose name was used again."""
+    app = kept.submitted()
+    [path] = (kept.home / "staging/records").rglob(f"{kept.name}.json")
+    record = json.loads(path.read_bytes())
+    record["application_id"] = "application_1700000000000_0999"
+    record["submission"]["at"] -= earlier_s
+    path.write_text(json.dumps(record))
+    succeeds(kept)
+    kept.cluster.clock.after(1, kept.ends)
+    assert kept("wait", "mnist").status == 0
+    record = json.loads(path.read_bytes())
+    ended = (record["application_id"] == app, record["end"] is not None)
+    assert ended == (is_known, is_known)
+
+
 def test_a_run_is_known_after_yarn_has_forgotten_it(kept: World) -> None:
     app = kept.submitted()
     run = kept.name
