@@ -632,7 +632,8 @@ def given_up(reason: str) -> Verdict:
 
     Args:
         reason: What the client wrote into the application's diagnostics, after `GIVEN_UP`. An end
-            of the form ` (next: …)` becomes the hint.
+            of the form ` (next: …)` becomes the hint, unless the bootstrap of a task never began:
+            that has a hint of its own.
     """
     hint = "ask for less, or wait longer (`start_timeout`)"
     if " (next: " in reason and reason.endswith(")"):

@@ -171,7 +171,7 @@ class TFParallel:
             client: The client; default: one with the settings.
 
         Raises:
-            UsageError: An argument has no meaning here.
+            UsageError: `job` has another role than `worker`, or the role needs a key that it lacks.
             BaseException: The first exception of the function.
             JobFailed: The job failed without a Python exception.
         """

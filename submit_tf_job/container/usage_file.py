@@ -55,7 +55,9 @@ class UsageWriter:
                 task_files.write_json(self.path, self.last)
 
     def record(self) -> bytes:
-        """Return the content for the run's record; b"" if nothing was written."""
+        """Return the content for the run's record; b"" if nothing was written, or if it is too
+        large even when shortened.
+        """
         return shortened(self.last) if self.last else b""
 
 

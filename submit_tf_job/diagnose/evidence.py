@@ -384,7 +384,9 @@ def _later_words(block: Block) -> str:
 
 
 def _failed_condition(lines: Sequence[OutputLine], words: str) -> str:
-    """Return the condition that code on a GPU asserted; it is printed before the exception."""
+    """Return the last assertion that code on a GPU printed in `lines`; "" if there is none, or if
+    `words`, the message of the failure, does not name a device-side assertion.
+    """
     if "device-side assert" not in words:
         return ""
     texts = (line.text for line in reversed(lines[-_ASSERTIONS:]))

@@ -547,7 +547,7 @@ def _below_box(
 
 def _first_of_group(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
     """Return the first exception of an exception group and then the group, with the index of the
-    line after them.
+    line after them; None if no exception group is printed at line `at`.
     """
     inner: list[OutputLine] = []
     end = at

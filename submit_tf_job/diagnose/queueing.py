@@ -146,7 +146,9 @@ def _is_limited_by_queue(queue: Queue, situation: Situation) -> bool:
 
 
 def _size_key(situation: Situation, queue: Queue) -> str:
-    """Return the configuration key that increases a queue's limit."""
+    """Return what an administrator changes to raise a queue's limit: a property of the capacity
+    scheduler, or with another scheduler a line of its allocation file.
+    """
     if not situation.scheduler.is_capacity:
         return f"maxResources of {queue.path} in the scheduler's allocation file"
     return f"yarn.scheduler.capacity.{queue.path}.maximum-capacity"

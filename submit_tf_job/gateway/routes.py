@@ -466,12 +466,13 @@ def _moment_ms(text: str, now_ms: int) -> int:
     """Return the milliseconds since 1970 of a text that `_MOMENT` matches.
 
     Raises:
-        UsageError: The month does not have this day.
+        UsageError: There is no such day.
     """
     if not text.endswith("Z"):
         return now_ms - int(duration_s(text) * 1000)
     try:
-        return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+        seconds, _, fraction = text[:-1].partition(".")  # Python 3.10 parses three digits alone
+        return int(datetime.fromisoformat(f"{seconds}.{fraction:0<3}+00:00").timestamp() * 1000)
     except ValueError as error:
         raise UsageError(f"{text}: {error}", hint="write 24h, or 2026-05-04T09:30:00Z") from None
 

@@ -478,7 +478,9 @@ def _refuse_sources_of_uv(project: Path, named: str, wheel: Path, known: Collect
 
 
 def _names_of_places(lines: Iterable[str]) -> set[str]:
-    """Return the packages for which lines of the requirements state a place."""
+    """Return the normalized names of the packages that lines of the requirements take from a URL
+    or path (`name @ …`, or the path of a wheel) instead of an index.
+    """
     found = (_NAME.search(line) for line in lines)
     return {_normal_name(name[1] or name[2]) for name in found if name}
 

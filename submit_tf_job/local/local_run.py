@@ -215,9 +215,10 @@ class LocalRun:
         return replace(seen, app=None, recorded_verdict=seen.verdict)
 
     def _app_report(self) -> AppReport:
-        """Return what the ResourceManager would report about the application. Its final status
-        follows from the exit status of the deciding task and, in a job with `retries`, from the
-        deciding task's report, as the exit status of the witness does on a cluster.
+        """Return what the ResourceManager would report about the application. Once the job is over,
+        the final status is FAILED if the deciding task's exit status is not 0 or, in a job with
+        `retries`, if its report says that the job failed; on a cluster YARN learns the same from
+        the exit status of the witness.
         """
         report = self._job_report()
         state, final = AppState.FINISHED, FinalStatus.SUCCEEDED

@@ -104,7 +104,18 @@ def _refuse_existing(storage: Storage, path: str) -> None:
 def _planned_copies(
     source: Path, target: str, above: tuple[tuple[int, int], ...] = ()
 ) -> Iterator[_PlannedCopy]:
-    """Yield the files and directories to copy for one source, each directory before its content."""
+    """Yield the files and directories to copy for one source, each directory before its content.
+
+    Args:
+        source: A file or directory of this host.
+        target: Its path on HDFS.
+        above: Device and inode of each directory that contains `source`, to detect a link to one
+            of them.
+
+    Raises:
+        UsageError: HDFS does not take a name; or something is neither a file nor a directory, or
+            is a link to a directory that contains it.
+    """
     with _this_host(source):
         status = source.stat()
         children = sorted(source.iterdir()) if stat.S_ISDIR(status.st_mode) else []

@@ -356,7 +356,8 @@ def stage(planned: Plan, settings: Settings) -> None:
     """Upload what the service of a plan refers to, as `submit` does before its POST.
 
     Raises:
-        JobSpecError: An input or output does not exist, or cannot be read or written.
+        JobSpecError: An input or file does not exist, or cannot be read; or an output cannot be
+            written, or is there already without `overwrite`.
         AuthError: The staging directory cannot be written.
         ClusterUnavailable: HDFS cannot be reached.
     """

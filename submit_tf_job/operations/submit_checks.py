@@ -309,8 +309,9 @@ class DataCheck:
         """Check all inputs and outputs, and the job's files on HDFS.
 
         Raises:
-            JobSpecError: An input, output or file does not exist, cannot be read or written, or
-                has fewer files than tasks; the error has all problems.
+            JobSpecError: An input or file does not exist or cannot be read; a sharded input has
+                fewer files than tasks; or an output cannot be written, or is there already without
+                `overwrite`. The error has all problems.
             ClusterUnavailable: A file system cannot be reached from this machine.
         """
         problems: list[Problem] = []

@@ -250,8 +250,8 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
 
 
 def _record_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> Iterator[bool]:
-    """Complete the record of a run that is over, and write its use beside the record if the
-    deciding task could not; yield whether the end was added. Errors are only logged.
+    """Complete the record of a run that is over, and write its resource usage beside the record if
+    the deciding task could not; yield whether the end was added. Errors are only logged.
     """
     try:
         was_completed = run_records.complete(cluster, status, cause)

@@ -236,8 +236,8 @@ def _targets_problems(job: Job, site: Site) -> Iterator[Problem]:
 
 
 def _shared_directory(target: _Place) -> str:
-    """Return the name of a directory that several jobs share, such as a home; "" for any other
-    directory.
+    """Return a description, for messages, of a directory that several jobs share ("a home
+    directory"); "" for any other directory.
     """
     shared = _SHARED.get(target.kind, {})
     depth = target.path.count("/")

@@ -206,9 +206,9 @@ def _executor_group(state: SandboxState) -> str:
 
 
 def write_programs(state: SandboxState, environ: Mapping[str, str]) -> None:
-    """Write container-executor.cfg; the sandbox's own executor with its settings, or run the
-    self-test of Hadoop's container-executor if that is used; and with GPUs, simulations of
-    nvidia-smi and of NVIDIA's runtime.
+    """Write container-executor.cfg. If Hadoop's container-executor is used, run its self-test;
+    otherwise write the sandbox's own executor and its settings. With GPUs, also write simulations
+    of nvidia-smi and of NVIDIA's runtime.
 
     Raises:
         SandboxError: The executor cannot be used.

@@ -338,8 +338,8 @@ class Client:
             The handle of the new run, or of the run that was found (`adopted`).
 
         Raises:
-            JobSpecError: The job spec is not valid; or an input or output does not exist, or cannot
-                be read or written.
+            JobSpecError: The job spec is not valid; an input or file does not exist, or cannot be
+                read; or an output cannot be written, or is there already without `overwrite`.
             UsageError: As for `plan`.
             NameTaken: Another run of the job, with other settings or files, is alive.
             KeyReused: The submission's id was used before, for other settings or files.
@@ -406,8 +406,9 @@ class Client:
         return other_job_of_key(self.cluster, planned)
 
     def gpus(self, run: str) -> int | None:
-        """Return the number of GPUs that a run asks for in all, given the run's name; 0 if the run
-        has ended; None if the number is not known yet, because the run has no containers.
+        """Return the number of GPUs that a waiting or running run asks for in all, given the run's
+        name; 0 if YARN has no service of that name any more; None if the number is not known: the
+        run waits, and neither the copy of its service on HDFS nor its record can be read.
         """
         return gpus_of_run(self.cluster, run)
 

@@ -149,8 +149,8 @@ def _result_in_logs(handle: JobHandle, task: str, *, needed: bool) -> bytes | No
     Args:
         handle: The handle of the job.
         task: The name of the task.
-        needed: False to wait no longer, once another file of the task can be read, for a result
-            that the task may not have left; and to return None instead of an error.
+        needed: Whether the task must have left a result. If False, stop waiting as soon as another
+            file of the task can be read, and return None instead of raising an error.
 
     Raises:
         SubmitTFJobError: With `needed`: the task's logs cannot be read.
