@@ -338,8 +338,8 @@ class Caller:
             self.drop()
 
     def drop(self, silent_s: float = 0.0) -> None:
-        """Close the connection, and all connections of the search. The search begins anew with the
-        next `tick`.
+        """Close the connection, and all connections of the search. A later `tick` begins the search
+        anew.
 
         Args:
             silent_s: For how long the deciding task has not been reached; this time counts towards

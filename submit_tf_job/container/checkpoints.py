@@ -55,8 +55,8 @@ class CheckpointWatch:
 
 
 def store_result(job: StateMachine, now: float, what: dict[str, Any]) -> None:
-    """Store the result of a search in the job, unless the search failed; after a restart also
-    report, once, whether there is a checkpoint.
+    """Store the newest checkpoint in the job, if the search found one; after a restart also report,
+    once, whether there is a checkpoint. Do nothing if the search failed.
     """
     if "why" in what:
         return

@@ -127,7 +127,8 @@ def descendants() -> list[Process]:
 
 def oom_kills(paths: Sequence[str] = OOM_COUNTS) -> int:
     """Return how many processes of this container the kernel has killed because memory was short; 0
-    if the container does not see its control group.
+    if the container does not see its control group. A container without a group of its own sees the
+    count of its node.
     """
     for path in paths:
         with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as source:

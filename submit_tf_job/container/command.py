@@ -36,8 +36,8 @@ class TaskCommand:
     """The command of one task, which may be started several times (`retries`).
 
     The task's leader (`DecidingTask` or `OtherTask`) sets three callbacks: `ended` is called with
-    the time once `record` has a result; `renewed` is called when the command may start again;
-    `warn` is called with a sentence for the job's report.
+    the time once `record` has a result; `renewed` is called when the command may start again, or
+    if it never can (`problem`); `warn` is called with a sentence for the job's report.
     """
 
     def __init__(self, info: Info, signals: Signals, post: Callable[[Callable[[], None]], None]):
@@ -179,7 +179,8 @@ class TaskCommand:
         systems read; write the files that these variables name.
 
         Raises:
-            BootstrapProblem: A value is longer than the kernel accepts for one variable.
+            BootstrapProblem: As for `program_variables.all_variables`.
+            OSError: A file cannot be written.
         """
         found, files = program_variables.all_variables(self.info)
         if self.info.task.get("tf_config", "counts") == "counts":
@@ -198,7 +199,7 @@ class TaskCommand:
         arguments. `doing` describes the command in the log.
 
         Raises:
-            BootstrapProblem: The command cannot be started.
+            BootstrapProblem: The command cannot be started, or its directory does not exist.
         """
         self.env.update(environment.own_variables(self.info))
         self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)

@@ -88,9 +88,9 @@ class DecidingTask:
         lifetime.watch(self.info, self._lifetime_ends)
 
     def _lifetime_ends(self, until: float) -> None:
-        """Have all tasks save and end, because the job's lifetime is nearly over: YARN has ended
-        the job by `until` (monotonic). Do nothing if the job is ending already. This is called in a
-        thread.
+        """Have all tasks save and end, because the job's lifetime is nearly over: YARN will have
+        ended the job by `until` (monotonic). Do nothing if the job is ending already. This is
+        called in a thread.
         """
 
         def end() -> None:
@@ -256,8 +256,8 @@ class DecidingTask:
         return {"history": history}
 
     def _send_history(self, all_tasks: bool = False) -> None:
-        """Send the facts of `history` to the sidecars, or to all tasks (`all_tasks`): the witness,
-        a sidecar, may be the only other task. Do nothing in a job without `retries`.
+        """Send the facts of `history` to the sidecars, of which the witness may be the only other
+        task; with `all_tasks`, to all tasks. Do nothing in a job without `retries`.
         """
         for peer, member in self.peers.tasks() if self.job.retries else ():
             if all_tasks or not self.job.stays(member):

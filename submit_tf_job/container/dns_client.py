@@ -59,7 +59,11 @@ def plain(address: str) -> str:
 
 
 def encode_query(number: int, name: str, family: socket.AddressFamily = socket.AF_INET) -> bytes:
-    """Build a DNS query with the id `number` for the addresses of `name`."""
+    """Build a DNS query with the id `number` for the addresses of `name`.
+
+    Raises:
+        UnicodeError: A part of the name is too long, or not valid in DNS.
+    """
     labels = [label.encode("idna") for label in name.rstrip(".").split(".")]
     question = b"".join(struct.pack("B", len(label)) + label for label in labels)
     header = struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0)
@@ -120,8 +124,8 @@ def query(server: tuple[str, int], name: str) -> str | None:
     """Return a name's first address according to one DNS server, preferably an address of FAMILY.
 
     Returns:
-        The address; "" if the name does not exist; None if the server does not respond, or reports
-        an error.
+        The address; "" if the name does not exist, or has none; None if the server does not
+        respond, or reports an error.
     """
     found: str | None = ""
     for family in sorted(_RECORDS, key=lambda family: family != FAMILY):
@@ -134,7 +138,9 @@ def query(server: tuple[str, int], name: str) -> str | None:
 def _ask_server(
     server: tuple[str, int], name: str, family: socket.AddressFamily
 ) -> tuple[str | None, bool]:
-    """Return the result of `query` for one family, and whether the name has any record."""
+    """Return the result of `query` for one family, and whether the server knows the name, perhaps
+    without an address of this family.
+    """
     for _ in range(TRIES):
         number = int.from_bytes(os.urandom(2), "big")
         end = time.monotonic() + ANSWER_S
@@ -160,8 +166,8 @@ def _ask_server(
 
 def look_up(server: tuple[str, int] | None, name: str) -> str | None:
     """Return a name's address, from a DNS server or, if `server` is None, from the system's
-    resolver; "" if DNS has none; None if no server responds. A name below `.localhost` is this
-    host.
+    resolver; "" if DNS has none; None if no server responds without an error. A name below
+    `.localhost` is this host.
 
     It is an IPv4 address if both this host and the name have an IPv4 address.
     """

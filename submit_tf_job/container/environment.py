@@ -59,6 +59,7 @@ def prepare(info: Info, env: dict[str, str]) -> list[str]:
 
     Raises:
         BootstrapProblem: No directory can be written.
+        OSError: The jar with the class path of libhdfs cannot be written.
     """
     warnings: list[str] = []
     role = info.roles[info.role]
@@ -157,7 +158,8 @@ def _customize_python(info: Info, env: dict[str, str]) -> None:
 
 
 def set_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
-    """Set TF_CONFIG; if it is too long for a variable, write it to a file.
+    """Set TF_CONFIG; if it is too long for a variable, write it to a file, which may raise
+    `OSError`.
 
     The kernel accepts 128 KiB for one variable, which is 2,694 workers with usual names. A longer
     value is set by a `sitecustomize` from a file inside the Python process, where the limit does
@@ -296,7 +298,7 @@ def _write_pathing_jar(jar: str, paths: list[str]) -> None:
 
 
 def no_proxy(env: dict[str, str], hosts: list[str]) -> None:
-    """Exclude hosts, those of the other tasks, from the proxy.
+    """Exclude `hosts`, the addresses of the other tasks or their DNS domain, from the proxy.
 
     If http_proxy is set, gRPC sends the traffic between tasks to the proxy, and the training hangs
     without an error.

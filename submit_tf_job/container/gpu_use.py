@@ -92,8 +92,8 @@ class GpuWatch:
         """End the tool that samples, if one runs; do not wait for its end."""
 
     def found(self, now: float, over: bool = False) -> tuple[list[dict[str, Any]], str]:
-        """Return the usage of each GPU, and why some or all of it is unknown; "" if it is known.
-        `over` tells whether the command has ended.
+        """Return the usage of each GPU, and why some or all of it is unknown; "" if it is known, or
+        if the first answer may still come. `over` tells whether the command has ended.
         """
         late = self.answered is None or now > self.answered + LATE_S
         gpus = [self.gpus[index].found(late) for index in sorted(self.gpus)]

@@ -69,8 +69,8 @@ def _find_models(env: Mapping[str, str]) -> tuple[list[str], str]:
 def _models_by_tool(
     tool: str, options: list[str], models: Callable[[str], list[str]]
 ) -> tuple[list[str], str]:
-    """Return the GPUs that a vendor's tool lists, and the name of the tool; if it lists none, also
-    the reason that it gives.
+    """Return the GPUs that a vendor's tool lists, and the name of the tool. If it lists none,
+    return [] and the reason that it gives, or "" if it gives none.
     """
     name = os.path.basename(tool)
     try:
@@ -105,7 +105,7 @@ def _nvidia_models(text: str) -> list[str]:
 
 def _amd_models(text: str) -> list[str]:
     """Return the cards in the output of `rocm-smi --showproductname --json`, which may have
-    warnings above the JSON.
+    warnings above the JSON; [] for any other output.
 
     ROCm 5 writes `Card series`, ROCm 6 `Card Series`.
     """

@@ -133,7 +133,7 @@ def _suffixes_of(authority: str, conf: Mapping[str, str]) -> list[str]:
 
 
 def _suffixes_of_address(address: str, conf: Mapping[str, str]) -> Iterator[str]:
-    """Yield the suffix of the NameNode that has an RPC address (DFSUtil.getSuffixIDs)."""
+    """Yield the suffix of each NameNode whose RPC address is `address` (DFSUtil.getSuffixIDs)."""
     for service in listed(conf, "dfs.nameservices"):
         for suffix in _name_node_suffixes(conf, service):
             for key in ("dfs.namenode.servicerpc-address", "dfs.namenode.rpc-address"):

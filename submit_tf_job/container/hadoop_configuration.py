@@ -178,7 +178,8 @@ def listed(conf: Mapping[str, str], name: str) -> list[str]:
 
 def from_environment(text: str, environ: Mapping[str, str]) -> str | None:
     """Return the value of `NAME`, `NAME-default` (the default if NAME is not set) or
-    `NAME:-default` (the default if NAME is not set or empty), the forms that `${env.…}` has.
+    `NAME:-default` (the default if NAME is not set or empty), the forms that `${env.…}` has; None
+    if NAME is not set and there is no default.
     """
     found = re.search(r":-|-", text)
     if found is None:
@@ -256,8 +257,8 @@ def read_file(
         read: Returns the content of a file; it is also used for included files.
 
     Raises:
-        BadConfiguration: The file cannot be read, is not XML, or includes a file that does not
-            exist, or in a loop, or by a URL.
+        BadConfiguration: The file, or one that it includes, cannot be read or is not XML; or a file
+            is included that does not exist, in a loop, or by a URL.
     """
     return _FileParser(directory, path, read).items()
 
@@ -352,7 +353,8 @@ class _FileParser:
         to the directory in which the program was started.
 
         Raises:
-            BadConfiguration: `href` is a URL other than `file:`, or the files include each other.
+            BadConfiguration: `href` is a URL other than `file:`, the files include each other, or
+                the included file cannot be read.
         """
         if href is None:
             return

@@ -167,6 +167,9 @@ class Info:
             role: The task's role.
             position: The task's index in the cluster that the training program is told, in which
                 elastic tasks that are left out are not counted.
+
+        Raises:
+            BootstrapProblem: Neither the task's address nor the domain of the host names is known.
         """
         index = self.present(role)[position]
         name = f"{role}-{index}"
@@ -193,7 +196,9 @@ class Info:
         return [f"{role}-{i}" for role in self.addressed() for i in self.present(role)]
 
     def tf_config(self) -> str:
-        """Return TF_CONFIG of this task; "" if TensorFlow needs none."""
+        """Return TF_CONFIG of this task; "" if TensorFlow needs none. The addresses in it may raise
+        `BootstrapProblem`, as for `place`.
+        """
         legacy = bool(self.task.get("legacy_master"))
         return tfconfig.tf_config(
             self.sizes, self.task["cluster_roles"], self.role, self.position, self.address, legacy

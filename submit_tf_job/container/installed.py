@@ -40,7 +40,7 @@ print(json.dumps(found))
 
 def check(info: Info, env: Mapping[str, str]) -> list[str]:
     """Return a list with one warning if the task's TensorFlow or Keras does not fit the job's
-    strategy; [] if they fit, or no Python is found.
+    strategy; [] if they fit, or their versions are not known.
     """
     python = interpreter(info.roles[info.role]["command"], env.get("PATH"))
     if not python:
@@ -103,8 +103,8 @@ def has_keras_3(found: Mapping[str, str]) -> bool:
 
 
 def misfit(strategy: str, found: Mapping[str, str], legacy: bool) -> str:
-    """Return a sentence about packages that do not suit the strategy of the job spec, with possible
-    solutions; "" if all of them suit it.
+    """Return the end of a sentence ("… has TensorFlow 2.16, and …") about packages that do not suit
+    the strategy of the job spec, with possible solutions; "" if all of them suit it.
 
     `found` is the result of `versions`; `legacy` tells whether `TF_USE_LEGACY_KERAS` is set.
     """

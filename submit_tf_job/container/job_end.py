@@ -130,8 +130,9 @@ class JobEnd:
             self.witness_told_at = at
 
     def _close_application(self, now: float) -> bool:
-        """Tell the witness, after all other tasks, that the job has ended; return whether it has
-        learned it, or has had its time.
+        """Tell the witness, after all other tasks, that the job has ended. Return whether the
+        witness has learned of the end, or its time for that is over; True without a witness that
+        can be told.
 
         When the container of the witness ends, the ApplicationMaster ends, and soon after it all
         containers that still run.

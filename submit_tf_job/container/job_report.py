@@ -180,7 +180,8 @@ class Writer:
 # --- the record of the run ------------------------------------------------------------------------
 def leave_record(info: Info, report: Mapping[str, Any], usage: bytes = b"") -> None:
     """Write the last report of a job that is over, and the tasks' resource usage (`usage`), to the
-    run's record; an error is only logged. This takes at most `RECORD_S`.
+    run's record; an error is only logged. A report of more than `RECORD_BYTES` is written without
+    its tasks. This takes at most `RECORD_S`.
     """
     found = dict(report)
     text = json.dumps(found, sort_keys=True).encode("utf-8")

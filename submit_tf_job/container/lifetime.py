@@ -29,8 +29,8 @@ def watch(info: Info, ends: Callable[[float], None]) -> None:
     """Wait until the tasks have to save. Then call `ends` with the monotonic time by which YARN
     will have ended the job, and return.
 
-    Returns without a call if the job has no lifetime, or if its record is missing in `MISSING`
-    reads. This function blocks: run it in a thread.
+    Returns without a call if the job has no lifetime, if its record cannot be parsed, or if the
+    record is missing in `MISSING` reads. This function blocks: run it in a thread.
     """
     grace_s = info.stop_grace_s + MARGIN_S
     until: float | None = None  # of the monotonic clock

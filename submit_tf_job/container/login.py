@@ -33,11 +33,12 @@ INITIATE, FOR_EVER = 1, 0xFFFFFFFF
 
 
 class LoginFailed(Exception):
-    """The login failed and left no ticket."""
+    """The keytab cannot be used, or the login gave no new ticket."""
 
 
 class Login:
-    """One principal of a keytab, and its ticket cache.
+    """One principal of a keytab, and its ticket cache. Its methods raise `OSError` if a file cannot
+    be written.
 
     Raises:
         LoginFailed: The keytab cannot be used.
@@ -166,8 +167,8 @@ class Login:
 
 
 def choose(principals: list[str], wanted: str, node: str) -> str:
-    """Return the principal to use, of those that match the wanted one: exactly that, or with
-    `_HOST` the one with the name of this node, or else the first one.
+    """Return the principal to use, of those that match the wanted one (at least one must): exactly
+    that, or with `_HOST` the one with the name of this node, or else the first one.
 
     HDFS maps all of them to one user.
     """

@@ -135,7 +135,7 @@ class Finder(Resolver):
 
     def find(self, name: str) -> str | None:
         """Return the address of the deciding task, by its entry or else, if DNS is used, by its
-        name. While neither is known, return the last known address, or None.
+        name. While neither is known, return the last known address, or None if there was none.
         """
         found: str | None = None
         try:

@@ -157,9 +157,8 @@ def serve(info: Info, reserved: int) -> tuple[dict[str, int], list[Reservation],
 
 
 def _candidate_ports(info: Info) -> Iterator[int]:
-    """Return the ports to try for `ports` with `auto`. On the host network they begin with a
-    sidecar's own port, which usually no other task of the job uses; for other roles, after the own
-    port.
+    """Return the ports to try for `ports` with `auto`. On the host network they begin with the
+    task's own port if the task is a sidecar, which has no other use for it; else after that port.
 
     A port that was chosen for one name is not tried for the next name.
     """

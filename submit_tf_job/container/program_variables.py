@@ -43,8 +43,8 @@ def ranks(info: Info) -> dict[str, int]:
 
 
 def variables(info: Info) -> dict[str, str]:
-    """Return the variables that need no file: ranks (of a task that trains), and the deciding
-    task's address, if it is known.
+    """Return the variables that need no file: the number of ranks, this task's ranks if it trains,
+    and the deciding task's address if it is known.
 
     Each task is one process in a container of its own, which sees only its own GPUs; so the local
     rank of a task is always 0.
@@ -92,7 +92,8 @@ def all_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
     frameworks and systems.
 
     Raises:
-        BootstrapProblem: A variable for other systems is longer than the kernel accepts.
+        BootstrapProblem: A variable for other systems is longer than the kernel accepts, or the
+            address of a task is not known.
     """
     value = ""
     if info.task.get("tf_config", "counts") == "counts":
@@ -111,7 +112,8 @@ def other_variables(info: Info) -> dict[str, str]:
     the job's framework reads.
 
     Raises:
-        BootstrapProblem: A value is longer than the kernel accepts for one variable.
+        BootstrapProblem: A value is longer than the kernel accepts for one variable, or the address
+            of a task is not known.
     """
     found: dict[str, str] = {}
     asked = (*info.task.get("variables", ()), info.task.get("framework"))

@@ -246,8 +246,8 @@ class TaskNews:
 
     def found(self, now: float, names: list[str], wall: float) -> dict[str, Any] | None:
         """Return the tasks that stand still, in the form of the report; None if no task stands
-        still, or if all are silent but not yet long enough. While others have news, a task that
-        never had any is not named.
+        still, or if all are silent but not yet long enough. While others have news, a task that had
+        none, or only at its start, is not named; at most `LISTED` tasks are.
 
         Args:
             now: The time now.

@@ -259,7 +259,7 @@ class Sampler:
 
     def take(self, now: float, every_s: float) -> dict[str, Any] | None:
         """Return the latest measurement if it is new, and if either `every_s` seconds have passed
-        since the last one or the command has ended; else None.
+        since this method returned one or the command has ended; else None.
         """
         if self.fresh is None or (self.runs and now < self.told_at + every_s):
             return None

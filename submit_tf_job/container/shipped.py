@@ -37,7 +37,7 @@ def deliver(info: Info, tars: Iterable[str] = ()) -> None:
 
     Raises:
         BootstrapProblem: A file would be written outside of the working directory, or cannot be
-            written.
+            written; or an archive cannot be read.
     """
     mine: dict[str, Any] = info.task.get("files", {}).get("roles", {}).get(info.role, {})
     try:
@@ -66,6 +66,7 @@ def find_packages(info: Info, env: dict[str, str]) -> None:
 
     Raises:
         BootstrapProblem: The packages were made for another version of Python than the image has.
+        OSError: The packages' commands cannot be written.
     """
     own = os.path.join(info.cwd, contract.SITE_DIRECTORY)
     if os.path.isdir(own):
@@ -134,7 +135,9 @@ def unpack(archive: str, target: str) -> None:
 
     Raises:
         ValueError: A member would be written outside of `target`, or is of a type that is not
-            unpacked.
+            unpacked; or the zip file is damaged.
+        OSError, EOFError, zlib.error, tarfile.TarError: A file cannot be written, or the archive is
+            damaged.
     """
     os.makedirs(target, exist_ok=True)
     lower = archive.lower()
@@ -224,8 +227,8 @@ def link(path: str, target: str) -> None:
 
 
 def write(source: IO[bytes], path: str, mode: int) -> None:
-    """Write a file. It replaces what exists at `path`, and does not follow it: YARN's links point
-    into its cache.
+    """Copy `source` to a new file at `path`. What exists there is removed first; if it is a link,
+    the file to which it leads is kept, because YARN's links point into its cache.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if os.path.lexists(path):

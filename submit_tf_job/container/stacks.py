@@ -110,7 +110,11 @@ def _stacks_of_process(
 
 
 def _request_stacks(path: str, process: Process, name: str) -> str:
-    """Make a process write its stacks, and return them."""
+    """Make a process write its stacks, and return them; "" if it writes none in time.
+
+    Raises:
+        OSError: The file cannot be used, or the process has ended.
+    """
     handle = task_files.open_regular(path, os.O_WRONLY | os.O_APPEND)
     try:
         if os.fstat(handle).st_size > FILE_LIMIT:
@@ -162,8 +166,8 @@ def _command_line(process: Process) -> str:
 
 
 def _innermost_frame(thread: str) -> tuple[str, str]:
-    """Return the innermost frame of the program's own code, and a key made from all frames without
-    line numbers.
+    """Return the innermost frame of the program's own code, or else of all code, and a key made
+    from all frames without line numbers.
     """
     frames = [line.strip() for line in thread.split("\n") if line.startswith("  File ")]
     if not frames:

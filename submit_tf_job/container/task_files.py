@@ -30,7 +30,8 @@ def write_json(path: str, value: Mapping[str, Any]) -> None:
 
 
 def write_file(path: str, content: bytes, mode: int) -> None:
-    """Write a file by rename, so that a reader sees either the old file or the new file.
+    """Write a file by rename, so that a reader sees either the old file or the new file. Raise
+    `OSError` if it cannot be written.
 
     The new file is first written under a name that no file has, because opening a pipe that a
     program has made would block. Only its owner may read it until it is complete.
@@ -52,8 +53,8 @@ def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
     """Open a file that a program may have replaced by something else; return its descriptor.
 
     Raises:
-        OSError: The path is not a regular file, but for example a pipe, on which opening would
-            block.
+        OSError: The file cannot be opened, or is not a regular file, but for example a pipe, on
+            which opening would block.
     """
     handle = os.open(path, flags | os.O_NONBLOCK, 0o644)
     if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -75,6 +75,9 @@ def task_port(
         run: The run's name: two runs on one host start at different offsets of the range.
         role: The task's role.
         index: The task's index, from 0.
+
+    Raises:
+        ValueError: On the host network: the job has no such role.
     """
     if ports["mode"] == "own-address":
         return OWN_ADDRESS_PORT

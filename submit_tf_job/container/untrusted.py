@@ -102,8 +102,8 @@ def number(value: Any) -> float | None:
 
 
 def metric(value: Any) -> float | str | None:
-    """Return a number; for a number that is not finite, the text that stands for it in JSON; None
-    for a value of another type.
+    """Return a number; for a number that is not finite, or the text that stands for one in JSON
+    (`contract.NOT_FINITE`), that text; None for any other value.
     """
     if isinstance(value, float) and not math.isfinite(value):
         sign = "-" if value < 0 else ""

@@ -24,10 +24,14 @@ MOST_ASKED = 20  # files without a number whose times are compared
 
 
 def newest(store: FileStore, path: str) -> dict[str, Any]:
-    """Return name, step and time (in seconds) of the newest checkpoint; {} if there is none.
+    """Return name, step and time (in seconds) of the newest checkpoint; {} if there is none. The
+    step or the time is None if it is not known.
 
     The newest checkpoint is the one with the highest step, which is the number in its name; if no
     name has a number, the newest is the file that was written last.
+
+    Raises:
+        StoreError: The store cannot be read.
     """
     try:
         entries = [entry[0] for entry in store.list(path)]

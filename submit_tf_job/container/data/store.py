@@ -212,8 +212,12 @@ class Copying:
     def retry(self, call: Callable[[], Any], *, entry: bool = False) -> Any:
         """Call a function; call it again after temporary errors.
 
-        A permanent error also ends the retries of the other threads, except with `entry`: then it
-        concerns only this entry, and other entries are still copied.
+        An error that is permanent, or that lasts for `patience_s`, also ends the retries of the
+        other threads. With `entry`, a permanent error concerns only this entry, and other entries
+        are still copied.
+
+        Raises:
+            StoreError: As for the function `retry`.
         """
         try:
             return retry(call, self.patience_s, self.failed.wait, self._tell_waiting)
@@ -241,8 +245,8 @@ def _first_line(error: BaseException) -> str:
 
 
 def pieces(source: Any, size: int, tick: Callable[[int], None]) -> Iterator[bytes]:
-    """Yield the first `size` bytes of an open file, to which a program may still append; `tick`
-    gets the number of bytes of each piece.
+    """Yield the first `size` bytes of an open file, to which a program may still append, or fewer
+    if it has become shorter; `tick` gets the number of bytes of each piece.
     """
     while size:
         piece = source.read(min(size, PIECE))

@@ -190,8 +190,9 @@ def open_store(uri: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
     """Return the store of a URI, and the path in it.
 
     Raises:
-        StoreError: The image has no library for this kind of store, the Hadoop configuration does
-            not name the NameNode, or no NameNode responds.
+        StoreError: The image has no library for this kind of store; the Hadoop configuration does
+            not name the NameNode, or where a viewfs path leads; or, with hdfs-native, no NameNode
+            responds.
     """
     scheme, authority, path = _parts_of_uri(uri)
     if scheme == "file":

@@ -69,7 +69,9 @@ class Data:
         signal ends the task meanwhile, return without all of them.
 
         Raises:
-            BootstrapProblem: An input cannot be downloaded, or its list of files not be read.
+            BootstrapProblem: An input cannot be downloaded, its list of files not be read, or a
+                directory not be made.
+            OSError: The list of this task's files cannot be written.
         """
         self.env.update(self.variables())
         steps = []
@@ -231,7 +233,8 @@ class Data:
         self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool
     ) -> dict[str, Any]:
         """Upload outputs after a command; `record` is the command's record. Return the record of
-        the task, which also tells whether the upload failed.
+        the task: with the outputs that are stored, and, if the command itself succeeded, with the
+        failure of an upload. After a command that `failed`, such a failure is only a warning.
 
         This method blocks: call it in a thread.
         """

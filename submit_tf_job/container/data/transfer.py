@@ -40,6 +40,9 @@ def download(step: Mapping[str, Any], copying: Copying) -> None:
     """Download an input: the files of a list, the matches of a pattern, a directory, or one file.
 
     The paths on this disk are written to the step's `file`, one per line.
+
+    Raises:
+        StoreError: The store cannot be read, or this disk not be written.
     """
     store, path = copying.retry(lambda: open_store(step["uri"], os.environ))
     pattern = MAGIC.search(path)
@@ -77,7 +80,11 @@ def _path_in_store(uri: str, listed: str) -> str:
 
 
 def matching(store: FileStore, pattern: str) -> list[Entry]:
-    """List the files that match a pattern, including all files below a matching directory."""
+    """List the files that match a pattern, including all files below a matching directory.
+
+    Raises:
+        NotFound: No file matches.
+    """
     found: list[Entry] = [("/", True, 0)]
     for part in [part for part in pattern.split("/") if part]:
         nearer: list[Entry] = []

@@ -37,11 +37,14 @@ FILE, DIRECTORY, LEFT, NOTHING = "file", "directory", "left", "nothing"
 
 def entries(root: str) -> Iterator[tuple[str, str, str]]:
     """Yield kind and relative path of each entry below a directory (or of the file itself, if it is
-    a file); and, for an entry that cannot be stored, the reason.
+    a file); and, for an entry that is not stored, the reason. The mark of an upload is left out.
 
     Links are followed. The kind `LEFT` means an entry that cannot be stored; `NOTHING` means an
     entry without content of its own: a link to a directory that contains the link, a socket, a
     pipe.
+
+    Raises:
+        StoreError: The directory itself cannot be read; `NotFound` if it does not exist.
     """
     if os.path.isfile(root):
         yield FILE, "", ""
@@ -300,7 +303,11 @@ class OutputUpload:
         return all(signed.get(key) == self.step[key] for key in ("run", "task"))
 
     def _mark_at(self, path: str) -> dict[str, Any]:
-        """Return the content of the mark of an upload in a directory; {} if there is no mark."""
+        """Return the content of the mark of an upload in a directory; {} if there is no mark.
+
+        Raises:
+            StoreError: The store does not respond.
+        """
         try:
             return _signature_of(b"".join(self.store.read(posixpath.join(path, MARK))))
         except StoreError as err:

@@ -134,8 +134,8 @@ def _refusal_of_predecessors(job: Rendezvous, now: float, message: Mapping[str, 
 def _refusal_of_ended(
     job: Rendezvous, now: float, member: Member, message: Mapping[str, Any]
 ) -> str:
-    """Return the reply to a task that does not keep its container after its end and may not
-    connect; "" if it may connect.
+    """Return the reply that refuses the hello of a task that does not stay (`Rendezvous.stays`); ""
+    if it may connect. A sidecar that was only cut off counts as alive again.
     """
     process, done = message["process"], message.get("state") == "done"
     if (

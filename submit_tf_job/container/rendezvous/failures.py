@@ -234,7 +234,7 @@ def grow(job: Rendezvous, now: float) -> None:
 
 def continue_after_loss(job: Rendezvous, now: float, history: Mapping[str, Any]) -> None:
     """Count the loss of the former deciding task, once in this process, and call the next
-    generation; end the job if no retries are left.
+    generation; end the job if `retries` does not cover the loss, or no retries are left.
 
     `history` is what another task remembers. Other tasks may remember more generations than the
     task that reported the loss first.
