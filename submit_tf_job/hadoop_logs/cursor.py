@@ -185,7 +185,11 @@ class InflatingCursor:
         self._inflate = zlib.decompressobj()
 
     def read(self, length: int) -> bytes:
-        """Read up to `length` bytes; fewer, down to none, only at the end."""
+        """Read up to `length` bytes; fewer, down to none, only at the end.
+
+        Raises:
+            Damaged: The stream is incomplete, or cannot be inflated.
+        """
         parts: list[bytes] = []
         while length > 0 and (self._buffer or self._fill_buffer()):
             part = self._buffer[:length]
@@ -196,7 +200,7 @@ class InflatingCursor:
         return b"".join(parts)
 
     def skip(self, length: int) -> int:
-        """Skip up to `length` bytes, by inflating them."""
+        """Skip up to `length` bytes, by inflating them; return the number skipped."""
         begun, target = self.position, self.position + length
         if target > self.position + len(self._buffer):
             self._go_to_piece(target)
@@ -253,7 +257,7 @@ class Region(NamedTuple):
         """Return a cursor at the beginning of the region.
 
         Raises:
-            Damaged: The compression is not supported.
+            Damaged: The compression is not supported, or the file ends before the region does.
         """
         self.source.keep(self.start, self.stored)
         if self.compression == "gz":
@@ -273,7 +277,8 @@ class Region(NamedTuple):
 
 
 class Fields:
-    """Reader of consecutive fields.
+    """Reader of consecutive fields. Each method raises `Damaged` if the field is incomplete or not
+    valid.
 
     Args:
         read: Returns up to N bytes.

@@ -33,6 +33,9 @@ def application_uuid(app_id: str) -> bytes:
 def read_checksum(source: Source) -> tuple[str, int]:
     """Return the content of the checksum file that lies beside a node file while a further upload
     is appended: the node file's name, and how many of its bytes are valid.
+
+    Raises:
+        Damaged: The checksum file is not complete.
     """
     fields = source.fields(source.tail())
     name = fields.exactly(fields.integer(4), limit=4096).decode("utf-8", "replace")
@@ -99,7 +102,9 @@ def _fields_of(value: Any, source: Source) -> dict[str, Any]:
 
 
 def _elements_of(value: Any) -> list[Any]:
-    """Return the elements of a java.util.List, or the keys and values of a Map in turn."""
+    """Return the elements of a java.util.List, or the keys and values of a Map in turn; [] for any
+    other value.
+    """
     written = value.written if isinstance(value, JavaObject) else []
     return [item for item in written if not isinstance(item, bytes)]
 

@@ -105,7 +105,7 @@ class Snapshot:
                 yield data
 
     def read(self) -> bytes:
-        """Read the whole log file at once."""
+        """Read the whole log file at once; raises the same errors as `stream`."""
         return b"".join(self.stream())
 
 
@@ -134,6 +134,9 @@ class CollectedFile:
 
         The uploads of a rolled log are joined: an upload that begins with the whole previous upload
         replaces it; any other upload is appended.
+
+        Raises:
+            Damaged: As for `Snapshot.stream`.
         """
         segments = _join_segments(self.snapshots)
         start = 0

@@ -105,9 +105,9 @@ def _list_or_empty(store: LogStore, path: str) -> Sequence[DirectoryEntry]:
 
 
 def node_file(name: str) -> tuple[str, int] | None:
-    """Parse the name of a node file; None for the name of another file. It is the NodeId with `_`
-    instead of `:`; under rolling aggregation it also has the time in milliseconds, else the time is
-    0 (LogAggregationUtils.getNodeString).
+    """Return the NodeId and the time in the name of a node file; None for the name of another file.
+    The name is the NodeId with `_` instead of `:`, and under rolling aggregation the time in
+    milliseconds; else the time is 0 (LogAggregationUtils.getNodeString).
     """
     found = _NODE_FILE.fullmatch(name)
     if found is None:

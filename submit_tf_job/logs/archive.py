@@ -157,6 +157,7 @@ def served(server: LogServer, address: str, am_containers: Sequence[str]) -> Arc
 
     Raises:
         NoSuchJob: The log server has logs of none of these containers.
+        AuthError: The logs may not be read, by this user or by the server.
         ClusterUnavailable: The log server does not respond.
     """
     source = ServedLogs(server, address)

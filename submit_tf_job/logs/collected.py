@@ -85,7 +85,8 @@ class WhatYarnSays:
 
 @dataclass
 class AggregatedLogs:
-    """The collected logs of one application, a `LogSource`.
+    """The collected logs of one application, a `LogSource`. Other errors of the storage than those
+    that its methods list, such as `ClusterUnavailable`, pass through them.
 
     Args:
         store: Opened storage: the file system that contains `settings.root`.

@@ -86,7 +86,7 @@ def chosen(
     roles: Mapping[str, int] = NO_ROLES,
 ) -> list[TaskContainer]:
     """Select containers by task or by role, or select those of the ApplicationMaster. The result is
-    empty for a task that has no container yet.
+    empty for a task that has no container yet, and if there are neither containers nor `roles`.
 
     Args:
         containers: The containers.
@@ -171,7 +171,7 @@ def wanted_files(
         ended: When the application ended; no file was changed later.
 
     Raises:
-        NoSuchLog: No container has a file with a selected name.
+        NoSuchLog: For one of `selection.files`, no container has a file of that name.
     """
     found = list(found)
     if selection.tail is not None:
@@ -215,7 +215,11 @@ def dates_of(info: FileInfo, now: float) -> Dates:
 def start_of(
     source: LogSource, file: LogFile, selection: LogSelection, dates: Dates, stamps: Stamps
 ) -> int:
-    """Return the offset from which a file has to be read so that no selected line is missed."""
+    """Return the offset from which a file has to be read so that no selected line is missed.
+
+    Raises:
+        SubmitTFJobError: The source cannot read the file.
+    """
     size = file.info.size
     if not size:
         return 0
@@ -316,7 +320,8 @@ def read(
     source: LogSource, files: Sequence[LogFile], selection: LogSelection, now: float, say: Say
 ) -> Reading:
     """Return a reading of files whose lines are merged by time. `now` is the current time, in
-    seconds since the epoch; `say` is called with a sentence for each file that cannot be read.
+    seconds since the epoch. If several files are read, `say` is called with a sentence for each
+    that cannot be; of a single file, the reading raises the source's error.
     """
 
     def make(times: bool) -> Iterator[Run]:

@@ -121,6 +121,9 @@ class NodeLogs(ServedLogs):
     def address_of(self, container: TaskContainer) -> str:
         """Return the address of the container's NodeManager. If a host has several NodeManagers,
         return the address of the NodeManager that has the container's logs.
+
+        Raises:
+            NodeUnreachable: No NodeManager of the host is in service.
         """
         if container.address:
             return container.address
