@@ -65,7 +65,9 @@ class JobKeys:
         return object_of(self.job, "data")
 
     def downloaded_input(self, uri: str) -> str | None:
-        """Return the name of the input with `download: true` to which a URI belongs."""
+        """Return the name of the input with `download: true` to which a URI belongs; None if there
+        is none.
+        """
         inputs = object_of(self.data, "inputs")
         for name in inputs:
             given = object_of(inputs, name)
@@ -75,7 +77,9 @@ class JobKeys:
         return None
 
     def mount_of(self, path: str) -> str | None:
-        """Return the mode, `ro` or `rw`, of the mount that contains a path of the container."""
+        """Return the mode, `ro` or `rw`, of the mount that contains a path of the container; None
+        if no mount does.
+        """
         for mount in self.docker.get("MOUNTS", "").split(","):
             _, _, rest = mount.partition(":")
             target, _, mode = rest.rpartition(":")

@@ -71,7 +71,9 @@ class ProgramEnd:
 
     @property
     def by_status(self) -> Cause | None:
-        """The cause that can be concluded from the exit status alone."""
+        """The cause that can be concluded from the exit status alone; None if that is 0 or not
+        known.
+        """
         return by_status(self.task, self.status, self.asked_mib, self.reason)
 
 
@@ -395,7 +397,7 @@ def _failed_condition(lines: Sequence[OutputLine], words: str) -> str:
 
 def _words_of_command(output: _Output, block: Block) -> str:
     """Return the reason that a command printed before an exception which contains only the
-    command's exit status.
+    command's exit status; "" if it printed none, and for any other exception.
     """
     if block.root.short_name != "CalledProcessError":
         return ""

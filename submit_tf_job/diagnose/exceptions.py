@@ -509,8 +509,8 @@ def _syntax_error_at(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised]
 
 
 def _boxed_exception(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
-    """Return an exception that the library rich drew as a box, and the index of the line after
-    it.
+    """Return an exception that the library rich drew as a box, and the index of the line after it;
+    None if the box, or the exception below it, is incomplete.
     """
     frames: list[Frame] = []
     kept = ""
@@ -577,7 +577,9 @@ def _without_traceback(lines: Sequence[OutputLine]) -> list[Raised]:
 def _notebook_exception_at(
     lines: Sequence[OutputLine], at: int, name: str
 ) -> tuple[list[Raised], int] | None:
-    """Return an exception in the form that IPython prints, and the index of the line after it."""
+    """Return an exception in the form that IPython prints, and the index of the line after it; None
+    if its last line is missing.
+    """
     frames: list[Frame] = []
     for number in range(at + 1, len(lines)):
         text = lines[number].text
@@ -677,7 +679,7 @@ _PLACE = re.compile(
 
 def _failure_of_other_language(lines: Sequence[OutputLine], at: int) -> Block | None:
     """Return the failure that begins at this line and was reported by the runtime of another
-    language.
+    language; None if there is none.
     """
     if lines[at].level and not lines[at].text.startswith("ERROR: LoadError"):
         return None
@@ -727,7 +729,9 @@ def _of_language(groups: dict[str, str | None], held: list[str]) -> tuple[Raised
 
 
 def bare_exception(line: OutputLine) -> Raised | None:
-    """Return the exception in a line that has no traceback, as with `sys.tracebacklimit = 0`."""
+    """Return the exception in a line that has no traceback, as with `sys.tracebacklimit = 0`; None
+    if the line names no exception.
+    """
     found = _BARE.match(line.text) if not line.level else None
     return Raised(found["name"], found["words"] or "") if found else None
 

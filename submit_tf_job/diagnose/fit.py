@@ -7,7 +7,7 @@ impossible. If a client cannot know something, the comparison assumes what favou
 
 - YARN rounds containers up, and the size of the ApplicationMaster is a setting of the cluster; it
   counts as `_MASTER_MIB`.
-- Cores are not compared: the default calculator of the CapacityScheduler ignores them.
+- The cores of nodes are not compared: the default calculator of the CapacityScheduler ignores them.
 - Containers without a label may run on labelled nodes, unless these are exclusive.
 - Nodes out of service may come back.
 """

@@ -282,7 +282,9 @@ def _of_faulthandler(lines: Sequence[OutputLine]) -> str:
 
 
 def _last_sentence(lines: Sequence[OutputLine]) -> LastWords:
-    """Return the last line that contains a reason."""
+    """Return the last line. If that only announces the end, advises or informs, return the last
+    line with a reason instead, if there is one.
+    """
     end = [line for line in lines[-15:] if not line.is_bar]
     if not end:
         return LastWords()

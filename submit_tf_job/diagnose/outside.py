@@ -122,7 +122,9 @@ def _more_addresses(
 
 
 def mib(amount: str) -> float | None:
-    """Return an amount that YARN has written, such as `1.2 GB`, in MiB; None for any other text."""
+    """Return an amount that YARN has written, such as `1.2 GB`, in MiB; None if it has no known
+    unit.
+    """
     number, _, unit = amount.partition(" ")
     return float(number) * _MIB[unit] if unit in _MIB else None
 
@@ -282,7 +284,8 @@ def by_missing_task(task: str, stderr: str) -> Cause | None:
 
 
 def by_bootstrap(task: str, reason: str, message: str, stderr: str) -> Cause | None:
-    """Return the cause that the bootstrap reports; None if the program exited by itself.
+    """Return the cause that the bootstrap reports; None if the program itself ended: it exited, it
+    crashed, or a signal ended it.
 
     The last lines of a task that had not finished may show for what it waited.
     """

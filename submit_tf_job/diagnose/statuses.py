@@ -155,7 +155,7 @@ _OF_EXECUTOR = re.compile(
 
 def of_executor(status: int | None, diagnostics: str) -> str:
     """Return the meaning of the exit status of a container that never ran its command; "" if it has
-    none, or the program may have set it.
+    none, or the program may have set it. None means that no container was launched.
 
     The program may have set a status about which container-executor has written nothing: it may
     have removed the files that show that it ran.
