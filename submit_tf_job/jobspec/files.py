@@ -135,6 +135,9 @@ class Shipper:
 
         Returns:
             The files; None if the entry is wrong, which is reported at `at`.
+
+        Raises:
+            UsageError: As `ReadingBudget.check`.
         """
         if "project" in values or "wheels" in values:
             return self._python_packages(values, at)
@@ -227,7 +230,7 @@ class Shipper:
 
     def _matching_paths(self, src: str, base: Path) -> list[str]:
         """Return the paths below `base` that a pattern matches; for a path that is not a pattern,
-        the path itself.
+        or that exists as it is written, the path itself.
 
         Raises:
             CannotShip: The pattern matches no file.

@@ -99,7 +99,8 @@ def job_of_program(asked: RunOptions, base: Path, overrides: Sequence[str] = ())
         overrides: `path=value`, as `--set` takes them.
 
     Raises:
-        UsageError: An option or the program is missing or wrong.
+        UsageError: An option or the program is missing or wrong; or a file with the name of a
+            secret would be sent, although no --file names it.
         JobSpecError: An override is wrong.
     """
     env = dict(map(_parse_variable, asked.env))
@@ -227,7 +228,7 @@ def _parse_variable(text: str) -> tuple[str, str]:
 
 def _parse_input(text: str) -> tuple[str, str]:
     """Return an input's name and its URI; the default name is the last part of the URI without its
-    ending.
+    ending, or `data` if that does not begin with a letter.
     """
     if named := re.match(r"([a-z][a-z0-9_]*)=", text):
         return named[1], text[named.end() :]

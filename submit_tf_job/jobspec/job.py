@@ -31,7 +31,7 @@ class Uploader(str, Enum):
 
 
 class OnFailure(str, Enum):
-    """What happens to a task's output if its command failed."""
+    """What happens to a task's output if its command failed or was stopped."""
 
     DISCARD = "discard"
     KEEP = "keep"  # stored beside the output as <uri>.failed-<run>

@@ -218,8 +218,11 @@ def text(
     definition: str = "",
     **schema: Any,
 ) -> Kind:
-    """Return a kind for text. `schema` has further keywords of JSON Schema; the other arguments are
-    attributes of `Kind`.
+    """Return a kind for text. Arguments that are not listed here are attributes of `Kind`.
+
+    Args:
+        empty: Whether the text may be empty; the text of an `exact` kind always may.
+        schema: Further keywords of JSON Schema, instead of the pattern that refuses an empty text.
     """
     schema = {"type": "string"} | (schema or ({} if empty or exact else {"pattern": r"\S"}))
     return Kind(
@@ -477,6 +480,7 @@ def map_of(
     Args:
         most: The largest number of keys; 0 for no limit.
         rules: Further keywords for the kind's JSON Schema.
+        more: Further attributes of `Kind`.
     """
     schema = {"type": "object", "additionalProperties": kind.reference, **rules}
     if most:

@@ -490,8 +490,8 @@ class _Search:
     # --- modules, code and scripts ---
 
     def _find_module(self, name: str) -> Path | None:
-        """Return the file or package of a module; None if it is not in a directory of this host. If
-        the command line sets PYTHONPATH, also search there.
+        """Return the file or package of a module; None if it is not in a directory of this host.
+        The directories of PYTHONPATH are searched, too (`_python_path`).
         """
         top = name.partition(".")[0]
         if self._shell.inside.startswith(("/", "..")):
@@ -500,7 +500,9 @@ class _Search:
         return next(filter(None, (_module_path(root, top) for root in roots)), None)
 
     def _python_path(self) -> list[str]:
-        """Return the directories of this host that the command line adds to Python's path."""
+        """Return the directories of this host that PYTHONPATH names, in the command line or in the
+        variables of the job.
+        """
         set_in = (self._shell.variables, self.found.env, self.env)
         places = ":".join(values.get("PYTHONPATH", "") for values in set_in).split(":")
         inside = (self._shell.name_of(place) for place in places if place)
@@ -660,7 +662,8 @@ class _Search:
 
     def _imports_of(self, source: Path, *, is_needed: bool) -> list[str]:
         """Return the names that a source imports. If Python cannot parse the source, refuse it if
-        the program needs it (`is_needed`); else only note that.
+        the program needs it (`is_needed`); only note that, and return [], for any other source, for
+        one that --file sends, and for a command line of Python 2.
         """
         shown = os.path.relpath(source, self.base)
         try:
@@ -807,7 +810,7 @@ def _module_path(root: Path, name: str) -> Path | None:
 
 
 def find_secret(path: Path) -> Path | None:
-    """Return a file below a directory whose name shows that it is a secret, such as .env or a
-    keytab; None if there is none, or if the path is that of a file.
+    """Return a file below a directory that has the name of a secret (`is_secret`), such as .env or
+    a keytab; None if there is none, or if the path is that of a file.
     """
     return next((file for file in sorted(path.rglob("*")) if is_secret(file.name)), None)

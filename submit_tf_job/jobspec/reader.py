@@ -75,7 +75,8 @@ class ReadJob:
         job: The job.
         tree: The tree of the job spec, with the overrides applied.
         source: The name of the job spec in messages.
-        text: The text of the file; None if overrides changed it, or it has another format.
+        text: The text of the file; None if overrides or another name changed it, if it has another
+            format, or for a command line.
         translation: The translation from another format; None if the file was a job spec.
     """
 
@@ -112,6 +113,7 @@ def loads(text: str | bytes, *, source: str, base: Path | None, **more: Any) -> 
 
     Raises:
         JobSpecError: The text is not a valid job spec; the error has every problem found.
+        UsageError: As `ReadingBudget.check`, if `host` has a budget with limits.
 
     Example:
         >>> loads(text, source="train.yaml", base=Path(), overrides=["roles.worker.instances=8"])
@@ -143,6 +145,7 @@ def read(
 
     Raises:
         JobSpecError: The content is not a valid job; the error has every problem found.
+        UsageError: As `ReadingBudget.check`.
     """
     notes = Diagnostics(source)
     text: str | None = None

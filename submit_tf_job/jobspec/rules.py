@@ -79,8 +79,8 @@ class StrategyRules:
         tf_config: The default of `tf_config`.
         ends_with: The default of `ends_with`.
         no_restart: Why no task of a role with this name can be started again.
-        all_or_nothing: Why the training cannot continue without any of the tasks that train by
-            default, and none of them can be started again; "" if it can.
+        all_or_nothing: Why the training fails if a single task of those that train by default is
+            lost, so that no such task can be started again; "" if the training can continue.
     """
 
     needs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -145,8 +145,8 @@ def decide(job: JobDraft) -> str | None:
     """Return the role whose task 0 is the deciding task; None if it is not known.
 
     A stated `deciding_role` counts, which is None if it is invalid. The default is chief, else
-    worker, unless its `kind` is not `trains`; else the only role that trains; or, if the job ends
-    with all tasks that train, the first role that trains.
+    worker, unless its `kind` is not `trains`; else the only role, of whatever kind, or the only
+    role that trains; or, if the job ends with all tasks that train, the first role that trains.
     """
     if "deciding_role" in job.values:
         stated: str | None = job.values["deciding_role"]
@@ -172,7 +172,9 @@ def takes_job_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> b
 
 
 def check_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
-    """Report a role that has no command and may not use the command of the job."""
+    """Report a missing command, for a role that has no command of its own: that of the job if the
+    role would run it (`takes_job_command`), else that of the role.
+    """
     if takes_job_command(job, role, deciding):
         if "command" not in job.layer.values:
             job.fail("command", "missing; say what the tasks run, e.g. command: python train.py")

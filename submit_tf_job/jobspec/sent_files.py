@@ -64,7 +64,7 @@ class SentFiles:
 
     def exact(self, src: str) -> str | None:
         """Return the name of the file or directory at a path; None if the caller did not send it,
-        and for each absolute path and path with `..`.
+        and for each path that is absolute, contains `..`, or is longer than `LONGEST_PATH`.
         """
         if src.startswith("/") or ".." in src.split("/") or len(src) > LONGEST_PATH:
             return None
@@ -75,7 +75,11 @@ class SentFiles:
         """Return the names of the files and directories that match a pattern, as `glob` does.
 
         `*`, `?` and `[…]` match within one component; a leading dot matches only a dot in the
-        pattern; `**` matches any number of directories. A pattern with `..` matches nothing.
+        pattern; `**` matches any number of directories. Nothing matches a pattern with `..`, an
+        absolute one, one without `*`, `?` and `[` (see `exact`), or one longer than `LONGEST_PATH`.
+
+        Raises:
+            UsageError: As `ReadingBudget.check`.
         """
         if pattern not in self._matches:
             self._matches[pattern] = self._matching_names(pattern)

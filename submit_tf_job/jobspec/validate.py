@@ -418,7 +418,9 @@ def _explained_by_kind(kind: Kind, value: object) -> str:
 
 
 def _hint_for_type(node: Node, kind: Kind) -> str:
-    """Return how to write a value that has the wrong type as a value of this kind."""
+    """Return how to write a value that has the wrong type as a value of this kind; "" if that is
+    not known.
+    """
     if not isinstance(node, Scalar):
         return ""
     if node.kind is ScalarKind.NULL:

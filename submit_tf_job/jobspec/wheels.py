@@ -103,6 +103,7 @@ def build(project: Path, tree: Iterable[tuple[str, str]], cache: Path) -> Path:
 
     Raises:
         PipFailed: The wheel cannot be built.
+        OSError: A file cannot be read, or the cache cannot be written.
     """
     sources, history = list(tree), _git_version(project)
     made_of = ["project", HOST_VERSION, project.resolve().name, *history]
@@ -145,7 +146,7 @@ def resolve(
     Raises:
         PipFailed: The requirements cannot be resolved, or (for another Python version than this
             one) not with wheels alone.
-        OSError: The file cannot be read.
+        OSError: A file cannot be read, or the cache cannot be written.
     """
     lines, contents = [], []
     projects: list[tuple[Path, str, Path]] = []  # with their words in the file, and their wheels
@@ -178,6 +179,7 @@ def bundle(wheels: Sequence[Path], cache: Path) -> Path:
 
     Raises:
         PipFailed: A wheel is damaged, or two wheels contain different files with the same name.
+        OSError: A wheel cannot be read, or the cache cannot be written.
     """
     made = _cache_path(cache, ["bundle", *(f"{path.name} {sha256_of(path)}" for path in wheels)])
     if not made.is_dir():
@@ -330,7 +332,9 @@ def _last_block(stderr: str) -> str:
 
 
 def _error_lines(stderr: str) -> str:
-    """Return pip's error lines, each once; if there are none, its last three lines."""
+    """Return pip's error lines, each once; if there are none, its last three lines; "" if it has
+    printed nothing.
+    """
     errors = [
         line.removeprefix("ERROR:").strip()
         for line in stderr.splitlines()

@@ -222,7 +222,8 @@ def plan(
         The plan; equal arguments give equal plans.
 
     Raises:
-        JobSpecError: YARN or a NodeManager would refuse the job; the error has all problems.
+        JobSpecError: YARN, a NodeManager or the settings (`check_job`) would refuse the job; the
+            error has all problems. Or the service would have more than `MAX_SERVICE_BYTES`.
         UsageError: The key is not valid.
 
     Example:
@@ -283,7 +284,8 @@ def _contributions_of(job: Job, site: Site, run: str, name_limit: int) -> tuple[
     """Return the contribution of each part of a job to its plan.
 
     Raises:
-        JobSpecError: YARN or a NodeManager would refuse the job; the error has all problems.
+        JobSpecError: YARN, a NodeManager or the settings (`check_job`) would refuse the job; the
+            error has all problems.
     """
     stage = Stage.of(site.staging, job.name)
     parts: tuple[Contribution, ...] = (
