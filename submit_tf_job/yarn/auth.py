@@ -446,6 +446,9 @@ class Credentials:
     def renewed(self, lapsed: str) -> str | None:
         """Return the new secret after a server has rejected the secret `lapsed`; None if the secret
         has not changed. It is read again, unless another thread has done that already.
+
+        Raises:
+            SettingsError, AuthError: As `secret`.
         """
         with self._reading:
             if self._secret in (None, lapsed):

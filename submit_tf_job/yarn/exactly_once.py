@@ -192,12 +192,14 @@ def submit(
         The run. This call never starts a second application for the same key and number.
 
     Raises:
-        NameTaken: when a run of another submission of the job is alive.
+        NameTaken: when a run of another submission of the job is alive, or YARN has refused the
+            name as taken in more than `SPOILED_MAX` POSTs.
         Refused, AuthError: when the cluster rejected it.
         AnswerLost: when a POST may have been accepted, and the outcome cannot be determined.
         DeadlinePassed: when the deadline passed before the outcome was known, or the
             ResourceManager failed in more than `SPOILED_MAX` POSTs.
-        ClusterUnavailable: when no POST was accepted.
+        ClusterUnavailable: when no ResourceManager responded, or none accepted a POST.
+        InternalError: when the services API could not parse the service.
         SubmitTFJobError: when the stored service cannot be read, so that it is not known whether
             the key was submitted before; its class is that of the error that prevented the reading.
     """
@@ -331,11 +333,12 @@ class _Submitting:
         return self._send_post()
 
     def _adopt_found(self, action: Adopt, seen: View) -> Submitted | None:
-        """Return an application that was found; None to read everything again.
+        """Return an application of this submission that was found, and kill other live ones of its
+        name; None to read everything again.
 
         Raises:
-            NameTaken: A run of another submission started before this application, so the client
-                that posted this application ends it in its second check.
+            NameTaken: An older run of another submission is alive, because of which the client that
+                posted this application may still end it.
         """
         app = action.app
         if app is not None and _may_be_withdrawn(app):

@@ -92,7 +92,7 @@ class ResourceManagers:
 
     def _configured_address(self, target: SplitResult) -> str | None:
         """Return the configured address that has the same scheme and port and means the same host,
-        even if the host's name is different.
+        even if the host's name is different; None if there is none.
         """
         same = [
             url for url in self.urls if _scheme_and_port(urlsplit(url)) == _scheme_and_port(target)

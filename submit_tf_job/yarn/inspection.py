@@ -49,7 +49,7 @@ def scheduler(client: ResourceManager, *, deadline: Deadline | None = None) -> S
 
 def all_nodes(client: ResourceManager, *, deadline: Deadline | None = None) -> tuple[Node, ...]:
     """Return every NodeManager that the ResourceManager lists, including nodes that are not in
-    service.
+    service; () if its response is not usable.
     """
     answer = _get_object(client, f"{_WS}/nodes", {"states": _EVERY_NODE_STATE}, deadline)
     return tuple(Node.from_json(item) for item in items(answer.get("nodes"), "node"))
@@ -59,7 +59,7 @@ def label_exclusivity(
     client: ResourceManager, *, deadline: Deadline | None = None
 ) -> Mapping[str, bool]:
     """Return the cluster's node labels, and whether each label is exclusive: only containers that
-    request it run on its nodes.
+    request it run on its nodes. Empty if the ResourceManager's response is not usable.
     """
     answer = _get_object(client, f"{_WS}/get-node-labels", {}, deadline)
     found: dict[str, bool] = {}
@@ -77,7 +77,8 @@ def queue_apps(
     client: ResourceManager, queue: str, *, deadline: Deadline | None = None
 ) -> tuple[AppReport, ...]:
     """Return the applications of a queue that have not ended, of every user and type, without
-    their resource requests. Queues are compared by the last element of their paths.
+    their resource requests; () if the ResourceManager's response is not usable. Queues are compared
+    by the last element of their paths.
     """
     only = {"queue": queue, "deSelects": "resourceRequests"}
     last = queue.rpartition(".")[2]
@@ -88,7 +89,7 @@ def live_apps(
     client: ResourceManager, only: Mapping[str, str], *, deadline: Deadline | None = None
 ) -> tuple[AppReport, ...]:
     """Return the applications that have not ended, of every user and type, filtered by the query
-    `only`.
+    `only`; () if the ResourceManager's response is not usable.
     """
     params = {"states": "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING", **only}
     answer = _get_object(client, f"{_WS}/apps", params, deadline)
@@ -100,7 +101,8 @@ def app_activities(
     client: ResourceManager, app_id: str, *, deadline: Deadline | None = None
 ) -> Mapping[str, int]:
     """Return the scheduler's reasons for not allocating containers to an application, with their
-    counts. The request also switches on the recording of such reasons for a short time.
+    counts; empty if it has recorded none yet, or the response is not usable. The request also
+    switches on the recording of such reasons for a short time.
     """
     answer = _get_object(
         client, f"{_WS}/scheduler/app-activities/{app_id}", {"maxTime": "10"}, deadline
@@ -343,8 +345,8 @@ class Queue:
         return not label or "*" in self.labels or label in self.labels
 
     def has_share(self, label: str) -> bool:
-        """Return whether the queue has a share above 0 % of the nodes with a label. A queue without
-        a share also lists a label that one of its jobs requested, with 0 %.
+        """Return whether the queue has a share of the nodes with a label; a share of unknown size
+        counts. A queue without a share also lists a label that one of its jobs requested, with 0 %.
         """
         return label in self.partitions and self.partitions[label].max_percent != 0
 

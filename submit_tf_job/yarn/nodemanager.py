@@ -95,8 +95,8 @@ class LogStream:
             tail_bytes: Number of bytes from the end that were requested; None for the whole file.
 
         Raises:
-            Interrupted: The response ended before the end of the header.
-            BadAnswer: The response has no such header.
+            Interrupted: The connection broke before the end of the header.
+            BadAnswer: The response has no such header, or ended before it did.
         """
         self._download = download
         self._pieces = download.pieces()
@@ -164,9 +164,12 @@ class NodeManagers:
             container_id: The container.
 
         Raises:
-            ContainerGone: when the node has no record of the container (any more).
+            ContainerGone: when the node has no record of the container (any more), or does not
+                serve its logs for another reason.
             NodeUnreachable: when the node did not respond, or is not a node of this cluster.
+            ClusterUnavailable: when no ResourceManager listed the nodes.
             AuthError: when the user may not read these logs.
+            UsageError: when `container_id` is not the id of a container.
         """
         reply = self._get_from_node(node_http, f"{_logs_path(container_id)}")
         if NOT_STARTED in reply.words:
@@ -180,6 +183,7 @@ class NodeManagers:
 
         Raises:
             NodeUnreachable: when the node did not respond, or is not a node of this cluster.
+            ClusterUnavailable: when no ResourceManager listed the nodes.
             BadAnswer: when the response has an unknown format.
         """
         reply = self._get_from_node(node_http, "/ws/v1/node/containers")
@@ -219,10 +223,11 @@ class NodeManagers:
 
         Raises:
             NoSuchLogFile: when the container has no such file (yet).
-            ContainerGone: when the node has no record of the container (any more).
-            NodeUnreachable: when the node did not respond, or is not a node of this cluster.
-            AuthError: when the user may not read these logs.
+            ContainerGone: when the node does not serve the container's logs (any more).
+            NodeUnreachable, ClusterUnavailable, AuthError: As `list_logs`.
             BadAnswer: when the response has more than 64 MiB.
+            UsageError: when `container_id` is not the id of a container, or `file` is not the name
+                of a file.
 
         Example:
             >>> nodes.read_log("node1:8042", "container_1700000000000_0001_01_000002", "stdout.txt", tail_bytes=4096).data
@@ -246,9 +251,9 @@ class NodeManagers:
     ) -> LogStream:
         """Open a log file, or its end, to read it in pieces.
 
-        Arguments and errors are those of `read_log`. The NodeManager cannot return a part in the
-        middle (`size` counts from either end), so a caller that resumes requests the rest of the
-        file by its size.
+        Arguments and errors are those of `read_log`, but there is no limit of the length, and
+        `LogStream` adds its own errors. The NodeManager cannot return a part in the middle (`size`
+        counts from either end), so a caller that resumes requests the rest of the file by its size.
         """
         deadline = self._client.deadline()
         base = self._base_url(node_http, deadline)

@@ -90,7 +90,8 @@ class ResourceManager(HttpClient):
     # --- the cluster ------------------------------------------------------------------------------
 
     def cluster_info(self, *, deadline: Deadline | None = None) -> ClusterInfo:
-        """Return the description of the ResourceManager that responded last, active or standby.
+        """Return what a ResourceManager, active or standby, reports about itself; the one that
+        responded last is asked first.
 
         Raises:
             ClusterUnavailable: when no ResourceManager responded.
@@ -170,7 +171,7 @@ class ResourceManager(HttpClient):
 
     def queue_access(self, queue: str, user: str) -> QueueAccess | None:
         """Return whether a user may submit to a queue; None if the ResourceManager does not report
-        that (unknown queue, old Hadoop).
+        that (unknown queue, old Hadoop, or this client may not ask about that user).
         """
         params = {"user": user, "queue-acl-type": "SUBMIT_APPLICATIONS"}
         reply = self.request("GET", f"{_WS}/queues/{quote(queue, safe='')}/access", params=params)
@@ -195,6 +196,7 @@ class ResourceManager(HttpClient):
         them; it is asked again until the deadline (hadoop-facts.md#restart).
 
         Raises:
+            UsageError: `app_id` is not an application id (likewise in the other methods).
             ClusterUnavailable: No ResourceManager responded, or the ResourceManager was still
                 recovering its state at the deadline.
         """
@@ -306,7 +308,7 @@ class ResourceManager(HttpClient):
 
     def attempt_containers(self, app_id: str, attempt_id: str) -> tuple[str, ...]:
         """Return the web address of each live container's node, as `host:port`; none if the attempt
-        has ended or is unknown.
+        has ended, is unknown, or cannot be read.
         """
         path = f"{_WS}/apps/{_app_id(app_id)}/appattempts/{quote(attempt_id, safe='')}/containers"
         reply = self.request("GET", path)
@@ -346,10 +348,11 @@ class ResourceManager(HttpClient):
 
         Returns:
             The priority that the ResourceManager has set; its maximum is
-            `yarn.cluster.max-application-priority` (0 by default).
+            `yarn.cluster.max-application-priority` (0 by default). An application that has ended
+            keeps its priority (ClientRMService.updateApplicationPriority).
 
         Raises:
-            NoSuchJob: when the application is unknown or has ended.
+            NoSuchJob: when the application is unknown.
             Refused: when the ResourceManager rejects it.
         """
         answer = self._change_app(
@@ -521,6 +524,7 @@ class ResourceManager(HttpClient):
             AnswerLost: when the service may or may not have been created.
             ClusterUnavailable: when no ResourceManager accepted it.
             NameTaken, Refused, AuthError: when the cluster rejected it.
+            InternalError: when the services API could not parse it.
         """
         # a response would be lost on a kept connection that the server is closing
         self.close()

@@ -231,6 +231,8 @@ class HttpClient:
             ClusterUnavailable: when no active ResourceManager responded before the deadline.
             BadAnswer: when the response is too large, redirects (with another status than the 307
                 of a standby), or comes from Hadoop's RPC port.
+            SettingsError: when `ca_file` or the credentials cannot be read, or requests-kerberos is
+                not installed.
         """
         wanted = _Request(
             method, path, params or {}, body, read_s or self.timeouts.read_s, repeatable
@@ -276,6 +278,7 @@ class HttpClient:
             AuthError: when authentication failed.
             BadAnswer: when the response is too large, redirects (with another status than 307), or
                 comes from Hadoop's RPC port.
+            SettingsError: As `request`.
         """
         wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
         deadline = deadline or self.deadline()

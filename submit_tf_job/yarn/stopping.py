@@ -147,8 +147,8 @@ def places_of(client: ResourceManager, app_id: str) -> tuple[str, ...]:
     """Return the web addresses of the nodes that run containers of an application.
 
     For an application that has ended, its nodes are not known any more: return all nodes if the
-    cluster has at most 50. At most 200 addresses are returned; none if a request fails, because the
-    stop must not be delayed.
+    cluster has at most 50, else none. At most 200 addresses are returned; none if a request fails,
+    because the stop must not be delayed.
     """
     try:
         found: tuple[str, ...] = ()
