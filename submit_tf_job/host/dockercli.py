@@ -118,6 +118,7 @@ class Docker:
 
         Raises:
             Refused: The image is not available.
+            SettingsError, AuthError: As `call`.
         """
         answer = self.call("pull", "--quiet", name, timeout_s=PULL_S)
         if answer.status:

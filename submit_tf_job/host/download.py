@@ -36,8 +36,8 @@ def shown_url(url: str) -> str:
 
 def name_of(url: str) -> str:
     """Return a name for the file at a URL, safe as a file's name: of the last component of the
-    path, at most 100 characters, with `_` for all but ASCII letters, digits, `.`, `+` and `-`. ""
-    if the path ends in a slash.
+    path, at most 100 characters, with `_` for all but ASCII letters, digits, `.`, `+` and `-`, and
+    without dots at its beginning. "" if the path ends in a slash.
     """
     name = posixpath.basename(unquote(urlsplit(url).path))
     return re.sub(r"[^\w.+-]", "_", name, flags=re.ASCII)[-100:].lstrip(".")

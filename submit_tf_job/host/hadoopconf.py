@@ -40,7 +40,8 @@ def configuration(directory: Path, *parts: str) -> HadoopConfiguration:
     files may be missing.
 
     Raises:
-        SettingsError: A file cannot be read, or includes a file that does not exist.
+        SettingsError: A file, or one that it includes, cannot be read or is not XML; or a file
+            includes one that does not exist.
     """
     try:
         return read_directory(os.fspath(directory), *parts, environ=os.environ, read=_read_checked)
@@ -61,7 +62,8 @@ def content_for_containers(directory: Path, name: str) -> bytes:
     has neither the other files nor the variable.
 
     Raises:
-        SettingsError: The file is not XML, or includes a file that does not exist.
+        SettingsError: The file is not XML, or includes a file that does not exist, cannot be read
+            or is not XML.
         OSError: The file cannot be read.
     """
     path = directory / name

@@ -69,6 +69,9 @@ def _use_configuration(krb5_conf: Path | None) -> None:
 def ticket(krb5_conf: Path | None = None) -> Ticket | None:
     """Return the ticket in the cache; None if there is no ticket, or no Kerberos library. A
     `krb5_conf` that is given is used by this process from now on.
+
+    Raises:
+        SettingsError: `krb5_conf` cannot be read.
     """
     _use_configuration(krb5_conf)
     try:
@@ -125,8 +128,8 @@ def log_in(principal: str | None, keytab: Path | None, krb5_conf: Path | None = 
 
 
 def _error_of_keytab(principal: str | None, keytab: Path) -> str:
-    """Return the error that the KDC or the library reports for a keytab; GSSAPI's own error does
-    not contain the reason.
+    """Return the error that the KDC or the library reports for a keytab, because GSSAPI's own error
+    does not contain the reason; "" if they report none.
     """
     krb5 = library("krb5")
     try:

@@ -25,6 +25,7 @@ def open_input(path: Path) -> Iterator[BinaryIO]:
 
     Raises:
         OSError: The file cannot be opened, or is refused; `strerror` has the reason.
+        ValueError: The path contains a NUL.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
@@ -42,6 +43,7 @@ def read_input(path: Path, limit: int = LARGEST) -> bytes:
 
     Raises:
         OSError: The file cannot be read.
+        ValueError: The path contains a NUL.
     """
     with open_input(path) as file:
         return file.read(limit)

@@ -68,15 +68,16 @@ def open_storage(
         uri: `hdfs://nameservice1/any/path`, `hdfs:///path` (default file system), `s3://bucket`,
             `/local` … The path is ignored. None for `fs.defaultFS` of `hadoop_conf`.
         hadoop_conf: Directory of core-site.xml and hdfs-site.xml; HADOOP_CONF_DIR is not used.
-        user: User for simple authentication; None for the login name. With Kerberos, the ticket
-            determines the user.
+        user: User for simple authentication; None for the login name (on HDFS, for
+            HADOOP_USER_NAME if it is set). With Kerberos, the ticket determines the user.
         as_proxy: With Kerberos, impersonate `user` as a proxy user (doAs) through WebHDFS, because
             hdfs-native does not support proxy users. Without Kerberos this changes nothing.
         timeout_s: Limit of each single call to HDFS, in seconds; other storages have their own.
 
     Raises:
         UsageError: The URI is not valid, or incomplete.
-        SettingsError: The Hadoop configuration cannot be read, or a package is missing.
+        SettingsError: The Hadoop configuration cannot be read, or lacks `fs.defaultFS` where that
+            is needed (`NoDefaultFileSystem`), or a package is missing.
 
     Example:
         >>> storage = open_storage("hdfs://namenode:8020", user="alice")  # doctest: +SKIP
@@ -200,8 +201,11 @@ def _default_of(conf: HadoopConfiguration, directory: Path) -> str:
 
 
 def is_own_hdfs(uri: str, hadoop_conf: Path | None) -> bool:
-    """Return whether a URI refers to an HDFS that the Hadoop configuration names; a URI without a
-    host always does.
+    """Return whether a URI refers to an HDFS that the Hadoop configuration names; a URI of HDFS
+    without a host always does.
+
+    Raises:
+        SettingsError: As `hadoop_properties`.
 
     Example:
         >>> is_own_hdfs("hdfs:///data", None)
@@ -241,8 +245,8 @@ def files_of(storage: Storage, path: str, most: float = math.inf) -> list[Stat]:
 
     Raises:
         UsageError: There are more files and directories than `most`.
-        NoSuchPath: The path does not exist; for a pattern without a match, an empty list is
-            returned.
+        NoSuchPath: The path does not exist; or, for a pattern, the directory before its first
+            wildcard. For any other pattern without a match, an empty list is returned.
 
     Example:
         >>> [file.name for file in files_of(storage, "/data/*.tfrecord")]  # doctest: +SKIP

@@ -103,7 +103,9 @@ class Storage(ABC):
 
     Paths are absolute (`/user/alice/x`) or URIs of the same storage. All errors are this package's,
     with the path in the message: `NoSuchPath`, `PathExists`, `AuthError` (not allowed), `Refused`
-    (no space), `ClusterUnavailable` (not reachable).
+    (no space), `UsageError` (a path that is not valid, or of another kind than the operation needs:
+    a file, a directory with content), `ClusterUnavailable` (not reachable), `BadAnswer` (any other
+    error of a library).
 
     Attributes:
         root: Scheme and authority: `hdfs://namenode:8020`, `file://`.
@@ -179,13 +181,19 @@ class Storage(ABC):
 
         Raises:
             NoSuchPath: The directory does not exist.
+            UsageError: The path is a file.
         """
         path = self.path(path)
         with translated(self.root + path):
             return sorted(self._list_directory(path), key=lambda item: item.path)
 
     def open(self, path: str) -> RangeReader:
-        """Open a file for reading at any offset."""
+        """Open a file for reading at any offset.
+
+        Raises:
+            NoSuchPath: The file does not exist.
+            UsageError: The path is a directory.
+        """
         path = self.path(path)
         with translated(self.root + path):
             size, read = self._open_file(path)
@@ -200,6 +208,9 @@ class Storage(ABC):
     def remove(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file, an empty directory, or with `recursive` a directory with its content; do
         nothing if the path does not exist.
+
+        Raises:
+            UsageError: The directory has content, and `recursive` is False.
         """
         path = self.path(path)
         with translated(self.root + path):
@@ -293,6 +304,7 @@ class Storage(ABC):
             overwrite: Whether to replace an existing file.
 
         Raises:
+            NoSuchPath: The directory of the file does not exist.
             PathExists: The file exists and `overwrite` is False.
         """
         path = self.path(path)
@@ -313,7 +325,7 @@ class Storage(ABC):
             self._create_file(path, pieces, mode)
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file, or a directory with its content, atomically.
+        """Move a file, or a directory with its content; atomically, if the storage `renames`.
 
         Raises:
             NoSuchPath: The source does not exist.
@@ -340,8 +352,8 @@ class Storage(ABC):
         return max(below.modified_ms for below in self.walk(item))
 
     def now_ms(self, directory: str) -> int:
-        """Return the time by the storage's clock, in milliseconds since 1970. To learn it, a file
-        is created in the directory.
+        """Return the time by the storage's clock, in milliseconds since 1970; 0 if the storage does
+        not report it. To learn it, a file is created in the directory, and removed.
 
         Raises:
             NoSuchPath: The directory does not exist.

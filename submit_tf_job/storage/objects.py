@@ -81,6 +81,9 @@ class ObjectStorage(Storage):
     ) -> None:
         """Upload an object; it becomes visible when it is complete. `mode` is ignored. Without
         `overwrite`, an object that another client uploads at the same moment may be replaced.
+
+        Raises:
+            PathExists: The object exists and `overwrite` is False.
         """
         path = self.path(path)
         if not overwrite and self.exists(path):

@@ -299,6 +299,9 @@ def _refuse_strangers(storage: Storage, found: Stat, user: str) -> None:
 def forget(storage: Storage, path: str) -> None:
     """Remove the directory of one staged file (`…/<hash of its content>`), and then the directory
     of its job if that is empty.
+
+    Raises:
+        NoSuchPath: The directory of the job does not exist.
     """
     storage.remove(path, recursive=True)
     _remove_empty(storage, parent_of(path))

@@ -88,7 +88,7 @@ class Table:
     place: Location
 
     def find(self, key: str) -> Pair | None:
-        """Return the entry with a key."""
+        """Return the entry with a key; None if there is none."""
         return next((entry for entry in self.entries if entry.key == key), None)
 
     def without(self, *keys: str) -> Table:
@@ -121,7 +121,9 @@ def describe(node: Node) -> str:
 
 
 def to_python(node: Node) -> Any:
-    """Return a node as plain values; None for a number that JSON does not have."""
+    """Return a node as plain values; None for a number that JSON does not have (infinite, NaN), and
+    for one of more than 1000 characters.
+    """
     if isinstance(node, Table):
         return {entry.key: to_python(entry.value) for entry in node.entries}
     if isinstance(node, Items):
@@ -210,7 +212,7 @@ class Diagnostics:
 
     def problem(self, place: Location, path: str, message: str) -> None:
         """Add one problem. If the location is in a file of another format, the path in that file
-        (`place.path`) is shown.
+        (`place.path`) is shown. After `MAX_PROBLEMS`, only add that there are more.
         """
         path = place.path or path
         path = (
@@ -277,7 +279,9 @@ class Where:
 
 
 def closest(word: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that is most similar to a mistyped word."""
+    """Return the candidate that is most similar to a mistyped word; None if none is similar, or if
+    the word has more than 40 characters.
+    """
     if len(word) > 40:  # the comparison's time grows with the square of the length
         return None
     near = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.72)

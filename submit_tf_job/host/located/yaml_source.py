@@ -386,7 +386,9 @@ def kind_of_plain(text: str) -> ScalarKind:
 
 
 def retyped(scalar: Scalar) -> str:
-    """Return as what YAML reads a scalar that is not text: "the number 1.1", "the boolean true"."""
+    """Describe the value that YAML reads in an unquoted scalar that is not text, for a message:
+    "the number 1.1", "the boolean true".
+    """
     text = scalar.text
     if scalar.kind is ScalarKind.BOOLEAN:
         return f"the boolean {text.lower()}"
