@@ -285,7 +285,8 @@ class Generation:
             an elastic role had joined, or YARN had ended some.
         message: The failure in one sentence.
         step: The last step that was reported, or None.
-        duration_s: Seconds from the start of the generation until the next generation was called.
+        duration_s: Seconds from the start of the generation until all tasks were told to start the
+            next one.
         container_id, status, signal, reason, last_line: These values of the task that failed first.
         at: When that task failed, in seconds since 1970.
     """

@@ -498,6 +498,9 @@ class Settings:
 
         With `auth` basic or bearer, which is for a proxy such as Apache Knox in front of the
         cluster, the Hadoop configuration decides; without one the cluster counts as not secure.
+
+        Raises:
+            SettingsError: The Hadoop configuration cannot be read; only with basic and bearer.
         """
         if self.auth in ("basic", "bearer"):
             conf = self.hadoop_conf

@@ -352,6 +352,9 @@ def hadoop_layer(directory: str, origin: str) -> Values:
         directory: The directory of the configuration.
         origin: What named the directory. If HADOOP_CONF_DIR did, and no ResourceManager is found
             there, the layer has an empty list of them, so that the sandbox is not used instead.
+
+    Raises:
+        SettingsError: A file of the configuration cannot be read.
     """
     conf = Path(directory)
     found = configuration(conf, YARN)

@@ -53,7 +53,7 @@ def pace_key(status: JobStatus) -> tuple[object, ...]:
 
 def line_key(status: JobStatus) -> tuple[object, ...]:
     """Return a value that changes with the job's state, with the state in the job's report, and
-    when a training stops making progress or continues to.
+    when a training stops making progress, or makes progress again.
     """
     report = status.report
     return status.state, report and report.state, bool(report and report.standstill)
@@ -71,8 +71,9 @@ def callback_key(status: JobStatus) -> tuple[object, ...]:
 
 
 def event_key(job: Mapping[str, Any]) -> str:
-    """Return a value that changes with everything that a listener shows: state, reason,
-    confirmation, progress, tasks, roles, standstill, awaited tasks, retries, links and outputs.
+    """Return a value that changes with everything that a listener shows: application, state,
+    reason, confirmation, progress, tasks, roles, standstill, awaited tasks, retries, links and
+    outputs.
 
     Args:
         job: The job's object for `-o json`.

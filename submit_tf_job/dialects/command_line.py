@@ -70,8 +70,8 @@ def each(root: At, name: str) -> Iterator[At]:
 
 
 def open_file(at: At) -> At | None:
-    """Return a cursor at the mapping in the YAML or JSON file that a flag names; if the file cannot
-    be read, report a problem and return None.
+    """Return a cursor at the mapping in the YAML, JSON or XML file that a flag names; if the file
+    cannot be read, is not on this host, or is not a mapping, report a problem and return None.
 
     If the flag is not given, its own cursor, which is false, is returned.
     """

@@ -63,8 +63,8 @@ class MemoryFormat(NamedTuple):
 
 
 def put_memory(where: str, stated: At, role: At, written: MemoryFormat) -> int:
-    """Put a role's memory into the job spec, or the default, which is reported at `role`; return it
-    in MiB.
+    """Put a role's memory into the job spec, and return it in MiB: the stated amount, or the
+    system's default, with a note at `role` if none is stated. Report an amount that is not valid.
     """
     match = written.pattern.fullmatch(stated.text())
     mib = mebibytes(match[1], match[2]) if match else written.default_mib
@@ -119,8 +119,8 @@ def declare(where: str, name: str, uri: str, at: At, note: str = "") -> str:
     """Declare an input or output for a file called `name`.
 
     Returns:
-        The name of the input or output: if the URI has a name already, that name; else a name that
-        no other URI has.
+        The name of the input or output, made from `name`; with a number at its end if another URI
+        has that name.
     """
     check_local(name, at)
     stem = identifier(name, 24)

@@ -350,8 +350,9 @@ def _whole_seconds(at: At, unit: int) -> int:
 
 
 def _read_success(job: _TonyJob) -> None:
-    """Put into the job spec that the job waits for all tracked tasks, and which of them may fail,
-    as TonySession.updateSessionStatus does.
+    """Put into the job spec for which tasks the job waits, and which of them may fail, as
+    TonySession.updateSessionStatus does: for all tracked tasks, or, with a `finish_timeout`, for
+    the deciding task and then for the others until that time.
     """
     waited = [one for one in job.tracked if one.role != job.deciding]
     limit = _finish_timeout(job)
@@ -537,7 +538,9 @@ _LISTS = re.compile(r"tony\.(containers|execution)\.envs|tony\.[a-z]+\.resources
 
 
 def _first_flag(words: Sequence[str]) -> int | None:
-    """Return the index of the first flag: after the class, and after a `--` of gcloud."""
+    """Return the index of the first flag: after the class, and after a `--` of gcloud; None if the
+    command line does not name the class.
+    """
     for index, word in enumerate(words):
         if _PROGRAM.fullmatch(word):
             rest = words[index + 1 :]

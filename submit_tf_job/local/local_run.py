@@ -238,7 +238,8 @@ class LocalRun:
 
     def why_failed(self, status: JobStatus) -> Cause | None:
         """Return why the job failed, according to its report and the outputs of the task that
-        failed first, as on a cluster; None if the job has not failed.
+        failed first, as on a cluster; None if the job has not failed, or if nothing explains more
+        than the verdict.
         """
         if status.state is not JobState.FAILED:
             return None
@@ -311,8 +312,8 @@ def run_local(
     Raises:
         JobSpecError: The job cannot be planned.
         DeadlinePassed: `timeout_s` passed; the tasks were ended.
-        SubmitTFJobError: A task could not be started, a file of the job is missing, or Docker or an
-            image is not available.
+        SubmitTFJobError: A task could not be started, a file of the job is missing or was changed,
+            Docker or an image is not available, or there is no directory for temporary files.
 
     Example:
         >>> run_local(job, "alice", os.environ).status.state  # doctest: +SKIP

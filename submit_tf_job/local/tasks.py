@@ -152,7 +152,8 @@ class LocalTask:
             environ: The environment that the attempt inherits.
 
         Raises:
-            UsageError: The task needs a file that is on the cluster.
+            UsageError: The task needs a file that is on the cluster; or a file of this host was
+                removed or changed, or cannot be unpacked.
             SubmitTFJobError: Docker refuses to create the container.
         """
         self.attempt += 1

@@ -30,6 +30,9 @@ def sparkline(
         width: The largest number of characters.
         plain: Whether to use only ASCII characters.
         floor: The value of the lowest character; None for the smallest mean.
+
+    Returns:
+        The characters; "" without values, or if `width` is less than 1.
     """
     heights = _PLAIN_HEIGHTS if plain else _HEIGHTS
     if not values or width < 1:
@@ -52,7 +55,9 @@ def amount_words(value: float, unit: str) -> str:
 
 
 def curve_lines(usage: UsageReport, width: int, *, plain: bool = False) -> Iterator[str]:
-    """Yield a line for the main metric and for the use of each role: name, curve, last value."""
+    """Yield a line (name, curve, last value) for the main metric, and one each for CPU, memory and
+    GPUs of the first four roles, as far as these are known.
+    """
     rows = [series for series in (usage.main_metric,) if series is not None]
     for role in list(usage.roles)[:_MOST_ROLES]:
         found = (usage.use_of(role, name) for name in ("cpu", "memory", "gpu"))

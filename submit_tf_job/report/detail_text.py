@@ -97,7 +97,9 @@ def events_object(name: str, events: Sequence[Event]) -> dict[str, Any]:
 
 
 def events_lines(events: Sequence[Event]) -> Iterator[str]:
-    """Return one line for each event, in this machine's time."""
+    """Yield one line for each event, in this machine's time; without events, one line that says
+    so.
+    """
     if not events:
         yield "nothing is known to have happened"
     for event in events:

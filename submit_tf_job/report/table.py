@@ -25,7 +25,8 @@ def columns(
     Args:
         rows: Rows with the same number of cells; the first may be a heading.
         width: Columns of the terminal; None for no limit. If a line is too long, optional columns
-            are omitted first, and then the widest column is cut until it fits.
+            are omitted first, and then the widest column is cut until the line fits, or no column
+            has more than 6 characters.
         optional: Columns that may be omitted, beginning with the last column.
         ids: Columns that are cut at their beginning, such as YARN's ids.
         indent: Written before each line.
