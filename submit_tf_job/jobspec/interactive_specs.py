@@ -8,6 +8,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from submit_tf_job.dialects.conversion import write
@@ -25,6 +26,7 @@ exec jupyter notebook $flags
 _TENSORBOARD = (
     "exec tensorboard --logdir tfjob-inputs --port $TFJOB_PORT_HTTP --bind_all --reload_interval 0"
 )
+_LONGEST_NAME = 28  # of an input before a number; with it, 32 (`_DATA_NAME` of `keys.py`)
 # names of outputs that hold events
 _EVENTS = re.compile(r"board|curve|event|log|summar|^tb$")
 
@@ -100,12 +102,13 @@ def events_of(outputs: Mapping[str, str]) -> dict[str, str]:
 
 
 def input_name(text: str, taken: Mapping[str, str]) -> str:
-    """Return a name for an input, made from a job's name or from the end of a URI; it ends in a
-    number if `taken` already has the name.
+    """Return a valid name for an input, made from a job's name or from the end of a URI; it ends in
+    a number if `taken` already has the name.
     """
     name = re.sub(r"[^a-z0-9]+", "_", posixpath.basename(text.rstrip("/")).lower()).strip("_")
-    name = name if name[:1].isalpha() else f"run_{name}".rstrip("_")
-    return name if name not in taken else f"{name}_{len(taken)}"
+    name = (name if name[:1].isalpha() else f"run_{name}")[:_LONGEST_NAME].rstrip("_")
+    numbered = (f"{name}_{number}" for number in count(1))
+    return name if name not in taken else next(one for one in numbered if one not in taken)
 
 
 def as_text(spec: Mapping[str, Any], command: str) -> tuple[Table, str]:

@@ -92,6 +92,16 @@ def test_tensorboard_of_directories(world: World) -> None:
     assert spec["command"].startswith("exec tensorboard --logdir tfjob-inputs --port")
 
 
+def test_tensorboard_shows_each_of_several_directories(world: World) -> None:
+    long = "hdfs:///models/ranker-of-november-with-all-features"
+    uris = ("hdfs:///a/logs", "hdfs:///a/logs_2", "hdfs:///b/logs", long, f"{long}/")
+    done = world("tensorboard", *uris, *IMAGE, "--print")
+    found = yaml.safe_load(done.out)["inputs"]
+    assert [one["uri"] for one in found.values()] == [*uris]
+    (world.home / "board.yaml").write_text(done.out)
+    assert world("validate", str(world.home / "board.yaml")).status == 0
+
+
 def test_tensorboard_of_a_job_that_is_over(staged: World) -> None:
     world = staged
     container = world.running()["chief-0"]
