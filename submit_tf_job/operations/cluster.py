@@ -257,7 +257,7 @@ def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
         return None
     from submit_tf_job.container.hadoop import default_file_system, resolve_viewfs, web_addresses
     from submit_tf_job.plan.site import WebStaging
-    from submit_tf_job.storage import hadoop_properties
+    from submit_tf_job.storage import hadoop_properties, uri_parts
 
     try:
         conf = hadoop_properties(settings.hadoop_conf)
@@ -265,7 +265,7 @@ def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
         if settings.names != "dns":
             raise
         return None
-    parts = urlsplit(staging)
+    parts = uri_parts(staging)
     if not parts.netloc:
         parts = urlsplit(default_file_system(conf))._replace(path=parts.path)
     if parts.scheme == "viewfs":

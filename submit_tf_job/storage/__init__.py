@@ -28,6 +28,7 @@ from submit_tf_job.storage.base import (
     Stat,
     Storage,
     join,
+    uri_parts,
 )
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "hadoop_properties",
     "is_own_hdfs",
     "open_storage",
+    "uri_parts",
 ]
 # hdfs://host:port, s3a://bucket, abfs://container@account.example.com, file:///, hdfs://[::1]:8020
 _DEFAULT = re.compile(
@@ -132,7 +134,7 @@ def _scheme_and_authority(
             "no storage is named",
             hint="Name one (hdfs://namenode:8020), or give a Hadoop configuration directory.",
         )
-    parts = urlsplit(uri or "")
+    parts = uri_parts(uri or "")
     scheme, authority = parts.scheme or "file", parts.netloc
     is_hadoops = uri is None or scheme.endswith(("hdfs", "viewfs"))
     if hadoop_conf is None or not (is_hadoops or (scheme != "file" and not authority)):
@@ -211,7 +213,7 @@ def is_own_hdfs(uri: str, hadoop_conf: Path | None) -> bool:
         >>> is_own_hdfs("hdfs:///data", None)
         True
     """
-    parts = urlsplit(uri)
+    parts = uri_parts(uri)
     if parts.scheme not in ("hdfs", "viewfs"):
         return False
     if not parts.netloc:

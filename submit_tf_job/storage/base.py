@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from submit_tf_job.errors import (
     AuthError,
@@ -81,6 +81,20 @@ class RangeReader:
             return b""
         with translated(self.url):
             return self.read(start, length)
+
+
+def uri_parts(uri: str) -> SplitResult:
+    """Return the parts of a URI.
+
+    Raises:
+        UsageError: Its host has brackets that are not those around an IPv6 address.
+    """
+    try:
+        return urlsplit(uri)
+    except ValueError:
+        raise UsageError(
+            f"{uri}: not a valid URI", hint="Write brackets only around an IPv6 address."
+        ) from None
 
 
 def name_of(path: str) -> str:
@@ -224,7 +238,7 @@ class Storage(ABC):
         """
         plain = path
         if re.match(r"[a-zA-Z][\w+.-]*:", path):
-            parts = urlsplit(path)
+            parts = uri_parts(path)
             authority = f"{parts.scheme}://{parts.netloc}"
             if (
                 parts.netloc

@@ -87,5 +87,8 @@ def test_put_refuses_before_the_first_byte(cli: Cli, here: Path) -> None:
     }.items():
         done = cli("put", "a.csv", source, f"file://{here}/there/")
         assert (done.status, words in done.err) == (2, True), done.err
+    for target in ("hdfs://[nn/models", "hdfs://nn]:8020/models"):
+        done = cli("put", "a.csv", target)
+        assert (done.status, f"{target}: not a valid URI" in done.err) == (2, True), done.err
     assert cli("put", "a.csv").err.splitlines()[0] == "error: missing TARGET"
     assert files(here / "there") == {}
