@@ -18,7 +18,7 @@ from pathlib import Path
 
 from submit_tf_job.errors import UsageError
 from submit_tf_job.host.quoting import clip
-from submit_tf_job.host.user_files import is_directory, is_file
+from submit_tf_job.host.user_files import is_directory, is_file, reason
 from submit_tf_job.jobspec.secret_names import is_secret
 from submit_tf_job.jobspec.shell_text import Shell, is_assignment
 
@@ -184,7 +184,7 @@ def find_program(
         env: The variables that the job sets.
 
     Raises:
-        UsageError: The program does not exist, or cannot run.
+        UsageError: The program does not exist, cannot be read, or cannot run.
     """
     words = list(command)
     text = words[0] if len(words) == 1 and re.search(r"\s", words[0]) else ""
@@ -698,8 +698,16 @@ class _Search:
 
 
 def _begin_of(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_BEGIN)
+    """Return the beginning of a script.
+
+    Raises:
+        UsageError: The script cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(_BEGIN)
+    except OSError as error:
+        raise UsageError(f"{clip(path.name)} cannot be read: {reason(error)}") from None
 
 
 def _language_of(path: Path, begin: bytes) -> str:
@@ -717,11 +725,13 @@ def _language_of(path: Path, begin: bytes) -> str:
 
 
 def _code_of_notebook(path: Path) -> str:
-    """Return the Python code of a notebook's cells; "" if the file is not a notebook."""
+    """Return the Python code of a notebook's cells; "" if the file is not a notebook, or cannot be
+    read.
+    """
     try:
         cells = json.loads(path.read_bytes())["cells"]
         sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError):
         return ""
     lines = (line for source in sources for line in source.splitlines())
     return "\n".join("" if re.match(r"\s*[%!?]", line) else line for line in lines)

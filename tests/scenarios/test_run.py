@@ -486,6 +486,12 @@ def test_run_takes_image_and_memory_of_the_settings(cli: Cli, project: Path, hom
     assert made(cli, "--", "python", "train.py")["image"] == "library/tf:2"
 
 
+def test_run_refuses_a_program_that_cannot_be_read(cli: Cli, project: Path) -> None:
+    (project / "unread.py").symlink_to("/proc/self/mem")  # for root, too
+    done = cli("run", *GIVEN, "--print", "python", "unread.py")
+    assert (done.status, "error: 'unread.py' cannot be read: " in done.err) == (2, True), done.err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
