@@ -92,6 +92,11 @@ def reason(error: Exception) -> str:
     return f"{text[:1].lower()}{text[1:]}"
 
 
+def named_reason(error: OSError) -> str:
+    """Return the reason of an error, after the path that it is about, if it has one."""
+    return f"{error.filename}: {reason(error)}" if error.filename else reason(error)
+
+
 # --- files with secrets ---
 
 _PR_SET_DUMPABLE = 4

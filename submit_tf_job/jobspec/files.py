@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from submit_tf_job.container import contract
 from submit_tf_job.host.located.tree import Where
 from submit_tf_job.host.quoting import clip
+from submit_tf_job.host.user_files import named_reason
 from submit_tf_job.jobspec.file_contents import KnownContents, opened_again
 from submit_tf_job.jobspec.job import PATTERN, HostFile, Remark, RemoteFile, ShippedFile
 from submit_tf_job.jobspec.left_out import LeftOut
@@ -292,7 +293,12 @@ class Shipper:
                 "alone, without src, dst and unpack"
             )
         found = self.project(values, at) if "project" in values else self.wheels(values, at)
-        return [self._shipped_archive(file, contract.SITE_DIRECTORY) for file in found or ()]
+        try:
+            return [self._shipped_archive(file, contract.SITE_DIRECTORY) for file in found or ()]
+        except CannotShip as error:
+            return at.fail(str(error))
+        except OSError as error:  # changed or removed since it was hashed
+            return at.fail(f"cannot be read: {named_reason(error)}")
 
     def wheels(self, values: Mapping[str, Any], at: Where) -> list[HostFile] | None:
         """Return the wheels that the key `wheels` lists; None if the list is empty or one of them
@@ -358,6 +364,8 @@ class Shipper:
             return [self._described_wheel(wheels.build(path, sources, self.host.cache / "python"))]
         except (CannotShip, wheels.PipFailed) as error:
             return at.fail(f"{clip(src)}: {error}")
+        except OSError as error:
+            return at.fail(f"{clip(src)}: its wheel cannot be built: {named_reason(error)}")
 
     def sources_of(self, project: Path) -> list[tuple[str, str]]:
         """Return the files that belong to a Python project: their paths in the project, with their

@@ -14,7 +14,7 @@ from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.hadoopconf import content_for_containers
 from submit_tf_job.host.located.tree import Where
 from submit_tf_job.host.quoting import clip
-from submit_tf_job.host.user_files import open_input, read_input, reason
+from submit_tf_job.host.user_files import named_reason, open_input, read_input, reason
 from submit_tf_job.jobspec.files import HADOOP_FILES, CannotShip, Host, Shipper, shown_path
 from submit_tf_job.jobspec.job import (
     HadoopConf,
@@ -320,8 +320,11 @@ def _required_wheels(
         base, cache = shipper.host.base or Path(), shipper.host.cache / "python"
         found = wheels.resolve(file.path, version, base, cache, shipper.sources_of)
         return [shipper.described(path) for path in found]
-    except (CannotShip, OSError, wheels.PipFailed) as error:
-        return at.fail(f"{clip(file.path.name)} does not resolve for Python {version}: {error}")
+    except (CannotShip, wheels.PipFailed) as error:
+        why = str(error)
+    except OSError as error:
+        why = named_reason(error)
+    return at.fail(f"{clip(file.path.name)} does not resolve for Python {version}: {why}")
 
 
 def _bundled_wheels(
@@ -347,5 +350,7 @@ def _bundled_wheels(
             archive = shipper.described(made)
     except (CannotShip, wheels.PipFailed) as error:
         return at.fail(str(error))
+    except OSError as error:
+        return at.fail(f"the packages cannot be put together: {named_reason(error)}")
     names = tuple(file.path.name for file in found)
     return Packages(PackageKind.SITE, archive, next(iter(bound), ""), names)

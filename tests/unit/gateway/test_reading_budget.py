@@ -165,6 +165,16 @@ def test_files_of_a_job_are_counted_with_their_repetitions(
         assert "the job has more than 100 files" in refused(answer, 422, "job-spec")
 
 
+def test_wheels_of_a_job_are_counted_with_their_repetitions(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("submit_tf_job.jobspec.reading_budget.ENTRIES", 100)
+    wheel = _zip(zipfile.ZIP_STORED, 1)
+    sent = {f"w{number}-1-py3-none-any.whl": wheel for number in range(11)}
+    answer = _post(world, [{"wheels": ["*.whl"]}] * 10, sent)
+    assert "the job has more than 100 files" in refused(answer, 422, "job-spec")
+
+
 def test_files_of_all_roles_are_counted(world: World) -> None:
     role = {"memory": "1Gi", "kind": "trains"}
     roles = {f"r{number}": role for number in range(100)}

@@ -492,6 +492,21 @@ def test_python_gives_a_project_its_version_from_git(tree: Path, tmp_path: Path)
     assert built == ["mylib-4.3-py3-none-any.whl"]
 
 
+def test_python_reports_a_cache_that_cannot_be_written(tree: Path, tmp_path: Path) -> None:
+    a_project(tree / "mylib", "V = 1")
+    a_wheel(tree / "other-1-py3-none-any.whl")
+    (tree / "requirements.txt").write_text("--no-index\n./other-1-py3-none-any.whl\n")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "python").write_text("")
+    for python, why in {
+        "project: mylib": "mylib': its wheel cannot be built: ",
+        "wheels: [other-1-py3-none-any.whl]": "python: the packages cannot be put together: ",
+        "requirements: requirements.txt": "requirements.txt' does not resolve for Python .*: ",
+    }.items():
+        with pytest.raises(JobSpecError, match=f"{why}{tmp_path}/cache/python.*: "):
+            loaded(tree, "[train.py]", tmp_path, f"python: {{{python}}}\n")
+
+
 @pytest.mark.slow
 def test_python_says_what_a_build_has_printed(tree: Path, tmp_path: Path) -> None:
     a_project(tree / "mylib", "", version="raise RuntimeError('set CUDA_HOME to build this')")
