@@ -608,10 +608,17 @@ def directories(environ: Mapping[str, str] | None = None) -> Directories:
             with a relative path are ignored.
 
     Raises:
-        SettingsError: HOME, or a variable of the XDG specification, names a file.
+        SettingsError: HOME, or a variable of the XDG specification, names a file; or HOME is not
+            set, and the user has no home directory.
     """
     env = os.environ if environ is None else environ
-    home = Path(env.get("HOME") or Path.home())
+    try:
+        home = Path(env.get("HOME") or Path.home())
+    except RuntimeError:
+        raise SettingsError(
+            "HOME is not set, and the user running this has no home directory on this machine",
+            hint="set HOME to a directory",
+        ) from None
 
     def base(variable: str, fallback: str) -> Path:
         value = env.get(variable, "")

@@ -6,6 +6,7 @@ What is wrong in a file, and where, is in tests/unit/messages/settings.txt.
 from __future__ import annotations
 
 import ast
+import pwd
 import re
 from pathlib import Path
 
@@ -59,6 +60,16 @@ def test_settings_user_without_a_passwd_entry(host: Host, monkeypatch: pytest.Mo
     words = "the user running this has no name on this machine", "give --user NAME, or set `user`"
     assert host.refused() == words
     assert host.value("user", "--user", "alice") == ("alice", "argument")
+
+
+def test_settings_without_a_home_directory(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(uid: int) -> pwd.struct_passwd:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    words = "HOME is not set, and the user running this has no home directory on this machine"
+    assert host.refused() == (words, "set HOME to a directory")
 
 
 # --- what a key takes -----------------------------------------------------------------------------
