@@ -66,8 +66,13 @@ class LocalStorage(Storage):
             os.fsync(file.fileno())
 
     def _rename_path(self, source: str, target: str, *, overwrite: bool) -> None:
-        if overwrite or Path(source).is_dir():  # it replaces no directory with content
+        if overwrite:
             Path(source).replace(target)
+        elif Path(source).is_dir():
+            # rename(2) replaces an empty directory, and fails for one with content
+            if os.path.lexists(target):
+                raise FileExistsError
+            Path(source).rename(target)
         else:
             os.link(source, target)  # unlike rename(2), it fails if the target exists
             Path(source).unlink()

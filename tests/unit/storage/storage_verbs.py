@@ -134,6 +134,20 @@ class StorageVerbs:
         assert not storage.exists(f"{base}/d")
         storage.remove(f"{base}/d", recursive=True)
 
+    def test_a_directory_is_moved_and_replaces_no_other(self, storage: Storage, base: str) -> None:
+        if not storage.renames:
+            return
+        storage.mkdirs(f"{base}/empty")
+        for name in ("a", "b"):
+            storage.mkdirs(f"{base}/{name}")
+            storage.write(f"{base}/{name}/f", name.encode())
+        for target in ("b", "empty"):
+            with pytest.raises(PathExists):
+                storage.rename(f"{base}/a", f"{base}/{target}")
+        storage.rename(f"{base}/a", f"{base}/c")
+        assert storage.read(f"{base}/c/f") == b"a"
+        assert not storage.exists(f"{base}/a")
+
     def test_what_is_missing_is_told_by_path(self, storage: Storage, base: str) -> None:
         where = storage.root + base
         for call in (storage.stat, storage.list_dir, storage.open, storage.read):
