@@ -8,7 +8,7 @@
     ├── NoSuchJob              no job of that name or id
     ├── NameTaken              another run of the job is alive
     │   └── KeyReused          the submission's id was used for other settings or files
-    ├── ClusterUnavailable     no ResourceManager, or no Docker Engine of this machine, could be reached
+    ├── ClusterUnavailable     no ResourceManager, NodeManager or storage could be reached
     │   ├── BadAnswer          the response is not one of a working ResourceManager
     │   └── UnknownHost        no address is known for the host, so that waiting does not help
     ├── DeadlinePassed         our deadline passed; the job may still be running
@@ -210,11 +210,11 @@ class KeyReused(NameTaken):
 
 
 class ClusterUnavailable(SubmitTFJobError):
-    """No ResourceManager, or no Docker Engine of this machine, could be reached."""
+    """No ResourceManager could be reached; or a NodeManager, HDFS or another storage could not."""
 
 
 class BadAnswer(ClusterUnavailable):
-    """The response does not come from a working ResourceManager."""
+    """The response is not one of a working ResourceManager, NodeManager or storage."""
 
 
 class UnknownHost(ClusterUnavailable):
@@ -226,7 +226,9 @@ class DeadlinePassed(SubmitTFJobError):
 
 
 class Refused(SubmitTFJobError):
-    """The cluster rejected the job, or would reject it: queue, limits, image, resources."""
+    """The cluster rejected the job, or would reject it: queue, limits, image, resources. Or YARN, a
+    storage (no space) or Docker rejected another operation.
+    """
 
 
 class JobFailed(SubmitTFJobError):

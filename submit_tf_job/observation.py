@@ -438,7 +438,7 @@ def _by_report(report: JobReport) -> JobState:
 
 def _last_report(seen: JobStatus) -> JobReport | None:
     """Return the deciding task's report if it is the final one, that is, if it was written at the
-    task's end or read after it.
+    task's end or read after it; else None.
     """
     if seen.evidence is Evidence.READ or (seen.report and seen.report.is_over):
         return seen.report

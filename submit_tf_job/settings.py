@@ -783,7 +783,11 @@ def _decide_values(
 
 
 def _user_of(variable: str, value: str) -> str:
-    """Return the user that one of Hadoop's own environment variables names."""
+    """Return the user that one of Hadoop's own environment variables names.
+
+    Raises:
+        SettingsError: The value is not a valid user name.
+    """
     try:
         return str(keys()["user"].parse(value))
     except ValueError as error:

@@ -309,6 +309,9 @@ def _in_profile(at: _At, profile: str, key: str) -> str:
 def _read_yaml(path: Path) -> tuple[dict[str, Any], _At]:
     """Read a file. Return its content, and a function that returns the position of a key; a missing
     file counts as empty.
+
+    Raises:
+        SettingsError: The file cannot be read, is too large, or is not a mapping in YAML.
     """
     try:
         raw = read_input(path, SETTINGS_FILE_MAX + 1)

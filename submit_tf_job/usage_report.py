@@ -218,7 +218,8 @@ class UsageReport:
         started_at: When the deciding task's bootstrap started, in seconds since 1970.
         updated_at: When the file was written, in seconds since 1970.
         roles: The use of each role, for roles in which at least one task has reported its use.
-        tasks: The use of each task, if the tasks are listed (at most 200 tasks).
+        tasks: The use of the first 200 tasks that have reported it; () in a run's record that
+            would be too large with them.
         series: The curves: metrics in the order of their first report, then use. At most
             MOST_CURVES are read, because a program can write this file.
     """

@@ -540,7 +540,7 @@ class _Search:
 
     def _name_prefix(self, directory: Path) -> str:
         """Return the beginning of the names of files in a directory: the directory's path relative
-        to the working directory, with a slash.
+        to the working directory, with a slash; "" for the working directory itself.
         """
         return "" if directory == self.base else f"{directory.relative_to(self.base).as_posix()}/"
 

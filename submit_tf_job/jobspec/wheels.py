@@ -404,6 +404,10 @@ def _with_content(
     """Return a line of requirements in which the path of a project is replaced by its wheel; also
     return texts that change with the content at other paths in the line. The project is added to
     `projects`.
+
+    Raises:
+        PipFailed: The project cannot be built, or itself requires a path.
+        OSError: As `build`.
     """
     expanded = re.sub(r"\$\{[A-Z0-9_]+\}", lambda name: os.path.expandvars(name[0]), line)
     if option := _OPTION.fullmatch(expanded):

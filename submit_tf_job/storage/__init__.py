@@ -127,7 +127,12 @@ def _scheme_and_authority(
     uri: str | None, hadoop_conf: Path | None
 ) -> tuple[str, str, HadoopConfiguration]:
     """Return scheme and authority of a storage, and the Hadoop configuration; the configuration is
-    empty for a storage that does not need it.
+    empty for a storage that does not need it, and the authority for a URI without a host that the
+    configuration does not complete.
+
+    Raises:
+        UsageError: The URI is not valid, or neither a URI nor a configuration is given.
+        SettingsError: As `default_fs`.
     """
     if uri is None and hadoop_conf is None:
         raise UsageError(

@@ -68,7 +68,11 @@ atexit.register(_wait_for_calls)
 
 def _within_limit(call: Callable[[], T], timeout_s: float, what: str) -> T:
     """Run a call of hdfs-native in a thread, with a timeout, because hdfs-native has no timeouts of
-    its own.
+    its own. Errors of the call are raised here.
+
+    Raises:
+        ClusterUnavailable: The call did not end in time, or Python exits.
+        BadAnswer: hdfs-native panicked.
     """
     results: list[T] = []
     errors: list[BaseException] = []

@@ -349,7 +349,8 @@ class ResourceManager(HttpClient):
         Returns:
             The priority that the ResourceManager has set; its maximum is
             `yarn.cluster.max-application-priority` (0 by default). An application that has ended
-            keeps its priority (ClientRMService.updateApplicationPriority).
+            keeps its priority (ClientRMService.updateApplicationPriority). None if the response
+            lacks it.
 
         Raises:
             NoSuchJob: when the application is unknown.

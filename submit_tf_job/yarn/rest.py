@@ -525,7 +525,7 @@ class HttpClient:
 
 def _hint_of_wildcard(urls: Iterable[str]) -> str:
     """Return a hint for the user if a configured address is the wildcard address (every address of
-    a machine).
+    a machine), else "".
     """
     every = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened at
     if not any(urlsplit(url).hostname in every for url in urls):
@@ -537,8 +537,8 @@ def _hint_of_wildcard(urls: Iterable[str]) -> str:
 
 
 def _auth_error_of_all(seen: Mapping[str, TransportError]) -> SubmitTFJobError | None:
-    """Return the authentication error if every ResourceManager rejects the request. A standby's
-    rejection alone does not count, because it may reject valid credentials.
+    """Return the authentication error if every ResourceManager rejects the request, else None. A
+    standby's rejection alone does not count, because it may reject valid credentials.
     """
     refusals = [trouble.refusal for trouble in seen.values()]
     return refusals[0] if all(refusals) else None
