@@ -193,7 +193,9 @@ class _Place(NamedTuple):
 
 
 def writers(job: Job) -> tuple[str, ...]:
-    """Return the roles that train: each of their tasks stores an output with `by: every-task`."""
+    """Return the roles that train: each of their tasks stores an output with `by: every-task`, and
+    may store one with `by: all-that-write`.
+    """
     return tuple(role.name for role in job.roles.values() if role.kind is RoleKind.TRAINS)
 
 

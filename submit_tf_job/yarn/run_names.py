@@ -88,7 +88,9 @@ def is_run_of(service: str | None, job: str) -> bool:
 
 
 def means_run(name: str, service: str | None) -> bool:
-    """Return whether a user who gives `name`, of a job or a run, means the run `service`."""
+    """Return whether `name`, which a user has given for a job or a run, refers to the run
+    `service`.
+    """
     return service == name or (not is_run(name) and is_run_of(service, name))
 
 

@@ -314,8 +314,8 @@ def _adopt_one(seen: View, live: Sequence[AppReport], preferred: AppReport) -> A
 
 
 def has_run(app: AppReport) -> bool:
-    """Return whether an application has lived so long, and runs, that it is not given up for one
-    that has just begun.
+    """Return whether an application runs, and was submitted so long ago (`IN_FLIGHT_S`) that it is
+    not given up for one that has just begun.
     """
     return app.state is AppState.RUNNING and (app.elapsed_ms or 0) >= IN_FLIGHT_S * 1000
 
