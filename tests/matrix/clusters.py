@@ -61,7 +61,7 @@ class Row:
 
 # Name, and how the names of its tests begin; then what the page says of it.
 _ROWS = """
-custom promises/test_verdicts test_detached_job_survives_its_application_master
+custom promises/test_detached test_detached_job_survives_its_application_master
     roles of one's own, one decides
 multi_worker promises/test_verdicts test_verdict_of_job_that_ends[succeeds-
     chief and workers: SUCCEEDED, everything is gone
@@ -71,7 +71,7 @@ parameter_server promises/test_training test_parameter_servers_train_and_are_end
     ps and workers never end by themselves: SUCCEEDED when the chief is done
 stopped promises/test_verdicts test_stopped_job_is_stopped
     `stop`: STOPPED, `wait` returns 3, everything is gone
-detached promises/test_verdicts test_detached_job_survives_its_application_master
+detached promises/test_detached test_detached_job_survives_its_application_master
     without a follower: another process gets the verdict later
 survives promises/test_survives test_training_continues_after_losing_a_worker_and_its_chief
     `retries: 3`: the containers of a worker and of the chief are killed: SUCCEEDED from the

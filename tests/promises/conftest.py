@@ -1,7 +1,7 @@
 """What users are promised, each promise once, through the doors that they use, on real clusters.
 
 The jobs of a file are submitted together (`fleet`) and read at their ends: most of a job's time is
-YARN's own. Nothing here but test_contract.py imports the package: docs/internals/promises.md lists
+YARN's own. Nothing here but test_hdfs.py imports the package: docs/internals/promises.md lists
 what is proven.
 """
 

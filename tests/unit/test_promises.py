@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.matrix.clusters import ROWS, Row
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/internals/promises.md"
 STAGES = runpy.run_path(str(ROOT / ".ci/stages"), run_name="stages")
@@ -38,6 +40,21 @@ def is_in_make_test(test: str) -> bool:
     return any(
         test == named or test.startswith((f"{named}/", f"{named}::")) for named in IN_MAKE_TEST
     )
+
+
+def test_no_file_is_named_beside_its_directory() -> None:
+    """Pytest collects the directory in its own order then, and what waits longest begins last."""
+    named = STAGES["UNIT"] + STAGES["FAST"] + STAGES["PROMISES"]
+    inside = [
+        one for one in named for other in named if one.startswith((f"{other}/", f"{other}::"))
+    ]
+    assert inside == []
+    assert all((ROOT / one.partition("::")[0]).exists() for one in named)
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_row_of_the_matrix_has_its_test(row: Row) -> None:
+    assert row.test.partition("[")[0] in functions(ROOT / row.file)
 
 
 @pytest.mark.parametrize("row", PROMISES, ids=lambda row: str(row[0])[:60])

@@ -13,7 +13,7 @@ from tests.world.web_hdfs import WebNameNode
 
 
 def test_rules_of_the_hdfs_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same checks run on a real HDFS: tests/promises/test_contract.py."""
+    """The same checks run on a real HDFS: tests/promises/test_hdfs.py."""
     node = WebNameNode()
     monkeypatch.setattr(webhdfs_client, "_connect", lambda *_: node.connection())
     check_rules(webhdfs_client.WebHdfs("http", ["nn"], {"HADOOP_USER_NAME": "alice"}), "/tmp/rules")

@@ -1,4 +1,4 @@
-"""A real YARN does what the simulated one of the other tests does, and two things that only it can."""
+"""A real YARN does what the simulated one of the other tests does, and a thing that only it can."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from submit_tf_job.container.data import stores
 from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.storage import open_storage
 from submit_tf_job.yarn.auth import SimpleAuth
@@ -27,9 +26,7 @@ from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.builders.services import service_of
 from tests.clusters import Cluster
-from tests.hdfs import environ_of
 from tests.world.contract import Contract, Lasting, running, shown, submission, until
-from tests.world.hdfs_rules import check_rules
 from tests.world.transport import connection_broke
 
 pytestmark = pytest.mark.cluster
@@ -165,16 +162,16 @@ def seen_within(world: RealWorld, look: Callable[[], T | None]) -> T | None:
 
 
 @pytest.fixture
-def world(simple: Cluster, tmp_path: Path) -> Iterator[RealWorld]:
-    made = RealWorld(simple, tmp_path)
+def world(real_cluster: Cluster, tmp_path: Path) -> Iterator[RealWorld]:
+    made = RealWorld(real_cluster, tmp_path)
     yield made
     for name in made.names:
         made.client.delete_service(name)
 
 
 @pytest.fixture(scope="module")
-def lasting(simple: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lasting]:
-    made = RealWorld(simple, tmp_path_factory.mktemp("lasting"))
+def lasting(real_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lasting]:
+    made = RealWorld(real_cluster, tmp_path_factory.mktemp("lasting"))
     name = made.name()
     yield name, running(made, name)
     made.client.delete_service(name)
@@ -209,12 +206,3 @@ def test_the_service_configuration_is_merged_into_every_component(world: RealWor
     seen: Any = shown(world, name).raw
     for component in seen["components"]:
         assert component["configuration"]["properties"]["submit_tf_job.submission-id"] == "s1"
-
-
-@pytest.mark.parametrize("scheme", ["webhdfs", "hdfs"])
-def test_hdfs_does_what_the_one_in_memory_does(simple: Cluster, unique: str, scheme: str) -> None:
-    """By both clients of a container; in memory: tests/unit/container/test_uploads.py."""
-    root = {"webhdfs": simple.namenode_url.replace("http:", "webhdfs:"), "hdfs": simple.hdfs_uri}
-    uri = f"{root[scheme].rstrip('/')}/tmp/rules-{scheme}-{unique}"
-    env = {**environ_of(simple), "HADOOP_USER_NAME": simple.user}
-    check_rules(*stores.open_store(uri, env))
