@@ -204,7 +204,7 @@ def log_in(info: Info, env: dict[str, str], warn: Callable[[str], None]) -> Logi
     try:
         login = Login(info, env)
         login.begin()
-    except LoginFailed as err:
+    except (LoginFailed, OSError) as err:
         text = f"the login of {info.task['kerberos']['principal']} failed: {err}"
         if info.task["kerberos"]["login"] == "always":
             raise BootstrapProblem(text, "login-failed") from err

@@ -73,6 +73,13 @@ def _run_task(info: Info, signals: Signals) -> int:
         _prepare_task(info, env, command)
     except BootstrapProblem as err:
         problem = err
+    except OSError as err:
+        problem = BootstrapProblem(f"this task cannot be prepared: {err}")
+    except Exception as err:  # noqa: BLE001  (the other tasks are told of it, too)
+        import traceback
+
+        traceback.print_exc()
+        problem = BootstrapProblem(f"the bootstrap failed: {err!r}")
     part.prepared()
     command.set_up(env, problem)
     status = loop.run(command, part.tick, part.stopped)
@@ -177,7 +184,9 @@ def _repeat_outcome(info: Info, marker: Mapping[str, Any]) -> int:
     text = "this task ended in an earlier container of this application; exiting with its status %d"
     log(text % marker["exit"])
     if marker.get("report") and info.log_dir:
-        task_files.write_json(os.path.join(info.log_dir, contract.REPORT_FILE), marker["report"])
+        with contextlib.suppress(OSError):  # of a full disk: the status decides
+            report = os.path.join(info.log_dir, contract.REPORT_FILE)
+            task_files.write_json(report, marker["report"])
     _log_outcome(marker["outcome"])
     return int(marker["exit"])
 

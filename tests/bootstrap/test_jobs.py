@@ -16,6 +16,7 @@ import pytest
 
 from submit_tf_job.container import contract
 from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, alive, pair, role
+from tests.builders.keytabs import keytab
 
 
 def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
@@ -409,6 +410,42 @@ def test_marker_of_a_finished_task(any_job: Cluster) -> None:
     job.start()
     assert job.wait("chief-0") == 7
     assert job.stdout("chief-0") == "ran\n"
+
+
+def test_marker_of_a_finished_task_counts_where_the_report_cannot_be_written(job: Cluster) -> None:
+    job.job({"chief": role(1, "trains", "exit 7")})
+    job.start()
+    assert job.wait("chief-0") == 7
+    job.start(shell='mkdir "${LOG_DIRS%%,*}/job-report.json"')
+    assert job.wait("chief-0") == 7
+    assert job.outcome("chief-0")["reason"] == "exited"
+
+
+def test_other_tasks_learn_of_a_task_that_cannot_be_prepared(any_job: Cluster) -> None:
+    job = any_job
+    # what the task would write is a directory there
+    job.files = {"tfjob-input-m.txt": "hdfs:///m/1\n", "tfjob-inputs/m.files/x": ""}
+    shard = {"uri": "hdfs:///m", "shard": True, "download": False}
+    data = {"readers": ["worker"], "onlookers": [], "inputs": {"m": shard}, "outputs": {}}
+    job.job(pair("true", FOREVER), data=data)
+    job.start()
+    ends = {"chief-0": contract.EXIT_JOB_FAILED, "worker-0": contract.EXIT_BOOTSTRAP_ERROR}
+    assert job.wait_all() == ends
+    failure = job.report()["first_failure"]
+    assert (failure["task"], failure["reason"]) == ("worker-0", "bootstrap-error")
+    assert "this task cannot be prepared: [Errno 21] Is a directory: " in failure["message"]
+
+
+def test_a_login_that_cannot_write_its_keytab_is_a_warning(job: Cluster, tmp_path: Path) -> None:
+    job.files = {"tfjob-own.keytab/x": ""}  # a directory
+    path = tmp_path / "svc.keytab"
+    path.write_bytes(keytab("svc@EXAMPLE.COM", "alice@EXAMPLE.COM"))
+    rule = {"keytab": str(path), "principal": "svc@EXAMPLE.COM", "login": "auto"}
+    job.job({"chief": role(1, "trains", "true")}, tokens=True, kerberos=rule)
+    job.start()
+    assert job.wait("chief-0") == 0
+    (warning,) = job.report()["warnings"]
+    assert warning.startswith("the login of svc@EXAMPLE.COM failed: [Errno 21] Is a directory: ")
 
 
 @pytest.mark.parametrize(
