@@ -127,6 +127,7 @@ class DecidingTask:
             command.fail(BootstrapProblem(text))
         else:
             self.job.warn_once(time.monotonic(), text)
+            self.changed = True
 
     def _log_once(self, text: str) -> None:
         if text not in self.logged and len(self.logged) < 20:

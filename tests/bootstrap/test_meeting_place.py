@@ -107,6 +107,20 @@ def test_tasks_wait_for_a_name_node_that_fails_over(job: Cluster, name_node: Web
     assert set(job.wait_all().values()) == {0}
 
 
+def test_tasks_wait_while_another_server_answers(any_job: Cluster, name_node: WebNameNode) -> None:
+    """A proxy or a login page answers 200, and not as WebHDFS does."""
+    job = any_job
+    nameless(job, name_node, pair("true"))
+    name_node.fault = (200, "a page")
+    job.start("worker-0", env=NAMELESS)
+    job.until(lambda: name_node.asked.count(("GET", "LISTSTATUS", "alice")) > 1)
+    job.start("chief-0", env=NAMELESS)
+    job.until(lambda: "what answers is not WebHDFS" in json.dumps(job.report().get("warnings")))
+    name_node.fault = None
+    assert set(job.wait_all().values()) == {0}
+    assert "Traceback" not in job.stderr("chief-0") + job.stderr("worker-0")
+
+
 def test_address_that_cannot_be_written_ends_the_job(job: Cluster, name_node: WebNameNode) -> None:
     nameless(job, name_node, pair(FOREVER))
     name_node.fault = (403, "AccessControlException")

@@ -5,6 +5,7 @@ hdfs-native.
 from __future__ import annotations
 
 import base64
+import contextlib
 import getpass
 import http.client
 import json
@@ -109,21 +110,22 @@ class WebHdfs(FileStore):
 
     # --- operations ---
     def stat(self, path: str) -> Entry:
-        found = self._send_to_active("GET", path, "GETFILESTATUS")["FileStatus"]
-        return path, found["type"] == "DIRECTORY", found["length"]
+        with _form_errors(path):
+            found = self._send_to_active("GET", path, "GETFILESTATUS")["FileStatus"]
+            return path, found["type"] == "DIRECTORY", found["length"]
 
     def list(self, path: str) -> list[Entry]:
-        found = self._send_to_active("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
-        return [
-            (posixpath.join(path, item["pathSuffix"]), item["type"] == "DIRECTORY", item["length"])
-            for item in found
-        ]
+        with _form_errors(path):
+            found = self._send_to_active("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
+            return [
+                (posixpath.join(path, it["pathSuffix"]), it["type"] == "DIRECTORY", it["length"])
+                for it in found
+            ]
 
     def read(self, path: str) -> Iterator[bytes]:
-        connection, target = self._connect_to_target(
-            self._send_to_active("GET", path, "OPEN"), path
-        )
+        location = self._send_to_active("GET", path, "OPEN")
         with store_errors(path):
+            connection, target = self._connect_to_target(location, path)
             connection.request("GET", target)
             answer = connection.getresponse()
             if answer.status != 200:
@@ -132,11 +134,10 @@ class WebHdfs(FileStore):
             connection.close()
 
     def write(self, path: str, content: Iterable[bytes], size: int) -> None:
-        connection, target = self._connect_to_target(
-            self._send_to_active("PUT", path, "CREATE", overwrite="false"), path
-        )
+        location = self._send_to_active("PUT", path, "CREATE", overwrite="false")
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
         with store_errors(path):
+            connection, target = self._connect_to_target(location, path)
             try:
                 connection.request("PUT", target, body=content, headers=headers)
             except (BrokenPipeError, ConnectionResetError) as broken:
@@ -164,18 +165,29 @@ class WebHdfs(FileStore):
 
     def version(self, path: str) -> Version | None:
         """Return the time of the last change, and the inode."""
-        try:
+        with contextlib.suppress(NotFound), _form_errors(path):
             found = self._send_to_active("GET", path, "GETFILESTATUS")["FileStatus"]
-        except NotFound:
-            return None
-        return [found["modificationTime"], found.get("fileId", 0)]
+            return [found["modificationTime"], found.get("fileId", 0)]
+        return None
 
     def trash(self, path: str) -> str:
         """Return the user's trash; an encryption zone has a trash of its own."""
-        return str(self._send_to_active("GET", path, "GETTRASHROOT")["Path"])
+        with _form_errors(path):
+            return str(self._send_to_active("GET", path, "GETTRASHROOT")["Path"])
 
     def remove(self, path: str) -> None:
         self._send_to_active("DELETE", path, "DELETE", recursive="true")
+
+
+@contextlib.contextmanager
+def _form_errors(path: str) -> Iterator[None]:
+    """Turn the errors of reading a response of another form into `StoreError`: it comes from a
+    login page, a proxy, or another server at the NameNode's address.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError) as err:
+        raise StoreError(f"{path}: what answers is not WebHDFS", transient=True) from err
 
 
 def _connect(protocol: str, address: str) -> http.client.HTTPConnection:
