@@ -19,7 +19,7 @@ from typing import Any
 
 from submit_tf_job.compat import refuse, with_roles
 from submit_tf_job.errors import DeadlinePassed, SubmitTFJobError, UsageError
-from submit_tf_job.sdk.client import Client, JobHandle, JobState, Status
+from submit_tf_job.sdk.client import Client, JobState, Status
 from submit_tf_job.sdk.functions import start
 
 _log = logging.getLogger(__name__)
@@ -394,7 +394,7 @@ class TrainingClient:
         job_kind: str | None = None,
         delete_options: object = None,
     ) -> None:
-        """Delete a job, even while it runs.
+        """Delete a job with all its runs, even while it runs.
 
         Raises:
             RuntimeError: There is no such job, or it cannot be deleted.
@@ -402,8 +402,7 @@ class TrainingClient:
         self._check_arguments(namespace, job_kind)
         refuse("delete_job", delete_options=delete_options)
         with _as_kubeflow("delete", name):
-            handle: JobHandle = self._client.attach(name)
-            handle.delete(force=True)
+            self._client.delete(name, force=True)
 
     def _check_arguments(self, namespace: str | None, job_kind: str | None) -> str:
         """Return the kind of job: `job_kind`, or else that of the client; warn of a namespace,

@@ -317,6 +317,19 @@ def test_conditions_follow_the_state(world: World) -> None:
     assert true() == {"created", "failed"}, "it was stopped"
 
 
+def test_delete_job_removes_all_runs_of_the_job_also_a_live_one(world: World) -> None:
+    client = kubeflow.TrainingClient(client=submit_tf_job.Client(resource_managers=[RM]))
+    for state in ("FAILED", "SUCCEEDED"):
+        world.submitted()
+        world.ends(state)
+        world.passes(60)
+    world.submitted()
+    assert len(world.yarn.directories) == 3
+    client.delete_job("mnist")
+    assert not world.yarn.directories
+    assert all(app.over for app in world.yarn.apps.values())
+
+
 def test_context_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     own = {"ROLE": "worker", "INDEX": "1", "HOSTS_PS": "a:1", "HOSTS_WORKER": "b:1,c:1"}
     for name, value in own.items():
