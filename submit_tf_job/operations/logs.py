@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from submit_tf_job.logs.read import Reading
     from submit_tf_job.logs.sources import NodeLogs
     from submit_tf_job.yarn.observed import AppReport, ObservedService
+    from submit_tf_job.yarn.observed_cluster import AppAttempt
     from submit_tf_job.yarn.rest import Deadline
 
 _WORTH_WAITING_S = 180.0  # after that, the cluster waits for a lost node
@@ -492,7 +493,9 @@ def am_log(cluster: Cluster, app: AppReport) -> str:
     """
     from submit_tf_job.yarn.amlog import AM_LOG
 
-    attempts = cluster.client.app_attempts(app.id)
+    attempts: tuple[AppAttempt, ...] = ()
+    with suppress(SubmitTFJobError):
+        attempts = cluster.client.app_attempts(app.id)
     last = next((attempt for attempt in reversed(attempts) if attempt.container_id), None)
     if last is None or last.container_id is None:
         return ""

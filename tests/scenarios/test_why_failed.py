@@ -30,6 +30,7 @@ from tests.builders.failed_job import (
 from tests.cause_table import table
 from tests.failures import cases as corpus
 from tests.world import World
+from tests.world.transport import remote_exception
 
 ROOT = Path(__file__).parents[2]
 
@@ -336,6 +337,13 @@ def test_log_of_the_application_master_that_is_cut(job: Failing) -> None:
     assert job.why(am=PMEM[: PMEM.index(", ExitStatus")])["code"]
     forged = TOLD_TO_END.replace("worker-0 is here", ", ExitStatus: 0, IP: [127.0.0.1], Host: vm]")
     assert job.why(am=forged + PMEM)["code"] == "out-of-memory"
+
+
+def test_cause_is_found_without_the_attempts_of_the_application_master(job: Failing) -> None:
+    refused = remote_exception("AuthorizationException", "not for you", 403)
+    job.world.fails(99, "GET", "/appattempts$", refused)
+    cause = job.why(job.first("worker-0", None, "lost"))
+    assert told(cause, "code", "task") == ("task-lost", "worker-0")
 
 
 def test_path_that_the_node_itself_allows(job: Failing) -> None:
