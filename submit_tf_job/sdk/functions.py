@@ -111,9 +111,15 @@ class Call(Generic[R]):
         return submission.plan.job.deciding_task
 
     def _delete_run(self) -> None:
-        if not self.keep and not self._done:
-            self._done = True
+        """Delete the run, unless `keep`; an error is only printed, as the caller has the result."""
+        if self.keep or self._done:
+            return
+        self._done = True
+        try:
             self.handle.delete(force=True)
+        except SubmitTFJobError as error:
+            run = self.handle.run
+            say(f"{run} was not deleted: {error.message} (submit_tf_job delete {run})")
 
 
 def _failed_task(ended: Status) -> str | None:

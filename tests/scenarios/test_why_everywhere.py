@@ -19,6 +19,7 @@ from submit_tf_job.sdk import callee
 from tests.scenarios.conftest import ME
 from tests.world import RM, World
 from tests.world.gateway import World as GatewayWorld
+from tests.world.transport import remote_exception
 
 RAISED = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    f()\n'
 # what the program wrote, its exit status; the code of its cause, and whether it is certain
@@ -196,6 +197,30 @@ def test_a_cause_that_is_found_late_is_added_to_the_record(
     assert DOORS["history"](job) == {key: cause[key] for key in KEPT}
     job.printed_json("wait", "mnist")
     assert DOORS["history"](job) == {key: cause[key] for key in KEPT}
+
+
+def test_a_function_s_value_is_returned_also_if_its_run_cannot_be_deleted(
+    kept: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = {"name": "mnist", "image": "i", "roles": {"worker": {"memory": "1Gi"}}}
+    submit_tf_job.start(len, ("a",), job=spec, client=submit_tf_job.Client(resource_managers=[RM]))
+    kept.of_the_live_one()
+    kept.hdfs(ME)
+    client = submit_tf_job.Client(resource_managers=[RM])  # which knows hadoop_conf
+    call = submit_tf_job.start(len, ("a",), job=spec, client=client)
+    container = kept.runs("worker-0")["worker-0"]
+    left = (callee.VALUE, pickle.dumps(1), "")
+    kept.writes(container, callee.RESULT_FILE, base64.b64encode(pickle.dumps(left)).decode())
+    task = {"task": "worker-0", "state": "succeeded", "container": container, "host": "node1"}
+    kept.reports(container, "succeeded", outcome={"status": 0}, tasks=[task], wanted=1)
+    kept.ends()
+    kept.collects()
+    (kept.home / "logs/alice").rename(kept.home / "logs" / ME)
+    kept.fails(9, "DELETE", "/services/", remote_exception("AuthorizationException", "no", 403))
+    assert call.result() == 1
+    run = call.handle.run
+    assert f"{run} was not deleted: " in capsys.readouterr().err
+    assert client.attach(run).run == run
 
 
 class Unlucky(Exception):
