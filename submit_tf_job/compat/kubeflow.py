@@ -316,7 +316,7 @@ class TrainingClient:
 
         Args:
             name: The job's name.
-            is_master: Only the first task, which is the deciding one.
+            is_master: Only the deciding task; the first task if it is not known which one that is.
             replica_type: Only tasks of this role.
             replica_index: Only tasks with this number in their role.
 
@@ -329,7 +329,7 @@ class TrainingClient:
             found = handle.describe()
         names = [task.name for task in found.tasks]
         if is_master:
-            names = names[:1]
+            names = [name for name in names if name == _deciding_task(found)] or names[:1]
         role = _ROLES.get((replica_type or "").lower(), (replica_type or "").lower())
         return [
             task
@@ -474,6 +474,11 @@ def _plain_values(value: Any) -> Any:
 
 def _training_job(job: Status) -> TrainingJob:
     return _make_job(job.name, job.state, job.reason)
+
+
+def _deciding_task(job: Status) -> str | None:
+    report = job.job.report
+    return (report and report.deciding) or job.job.deciding_task
 
 
 def _make_job(name: str, state: JobState, reason: str) -> TrainingJob:

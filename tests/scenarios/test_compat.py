@@ -330,6 +330,25 @@ def test_delete_job_removes_all_runs_of_the_job_also_a_live_one(world: World) ->
     assert all(app.over for app in world.yarn.apps.values())
 
 
+@pytest.mark.parametrize("reported", [False, True])
+def test_master_of_a_job_is_its_deciding_task(world: World, reported: bool) -> None:
+    client = kubeflow.TrainingClient(client=submit_tf_job.Client(resource_managers=[RM]))
+    sized = {"memory": "1Gi"}
+    world.submitted(
+        strategy="parameter-server",
+        roles={"ps": sized, "worker": {**sized, "instances": 2}},
+    )
+    containers = world.runs("ps-0", "worker-0", "worker-1")
+    if reported:
+        counts = {"ps": {"wanted": 1}, "worker": {"wanted": 2}}
+        world.reports(containers["worker-0"], "running", deciding="worker-0", roles=counts)
+    for task, container in containers.items():
+        world.writes(container, "stdout.txt", f"from {task}\n")
+    assert client.get_job_pod_names("mnist", is_master=True) == ["worker-0"]
+    assert client.get_job_logs("mnist") == ({"worker-0": "from worker-0\n"}, {})
+    assert {"ps-0", "worker-0", "worker-1"} <= set(client.get_job_pod_names("mnist"))
+
+
 def test_context_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     own = {"ROLE": "worker", "INDEX": "1", "HOSTS_PS": "a:1", "HOSTS_WORKER": "b:1,c:1"}
     for name, value in own.items():
