@@ -68,6 +68,7 @@ class HorovodRunner:
         Raises:
             BaseException: The first exception of the function.
             JobFailed: The job failed without a Python exception.
+            SubmitTFJobError: Another error of `submit_tf_job.run`.
         """
         if self.num_processor < 0:
             return run(main, job=self._job, client=self._client, local=True, **kwargs)

@@ -99,8 +99,8 @@ class TFNodeContext:
         return self.executor_id
 
     def absolute_path(self, path: str) -> str:
-        """Return a path with a scheme; a relative path is in the user's home, as in
-        TensorFlowOnSpark.
+        """Return a path below `defaultFS`; a path that has a scheme is returned as it is. A
+        relative path is in the user's home, as in TensorFlowOnSpark.
         """
         import getpass
 
@@ -140,7 +140,7 @@ def call_with_context(
     roles: list[tuple[str, int]],
     default_fs: str,
 ) -> Any:
-    """Call a function of TensorFlowOnSpark in its task.
+    """Call a function of TensorFlowOnSpark in its task, and return its result.
 
     Args:
         main_fun: The function.

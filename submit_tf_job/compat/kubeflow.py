@@ -78,7 +78,8 @@ class TrainingClient:
         client: The client; default: one with the settings.
 
     Raises:
-        ValueError: `job_kind` is another kind.
+        ValueError: There is no such `job_kind`.
+        UsageError: An argument that is not allowed was given.
     """
 
     def __init__(
@@ -146,9 +147,10 @@ class TrainingClient:
             num_ps_replicas: Number of parameter servers; default: none.
 
         Raises:
-            UsageError: An argument has no meaning here.
-            ValueError: The arguments do not fit together.
+            UsageError: An argument has no meaning here, or `job` of the client has another role.
+            ValueError: The arguments do not fit together, or there is no such `job_kind`.
             RuntimeError: The job could not be submitted; its cause says why.
+            TimeoutError: `timeouts.submit` of the settings passed.
         """
         given = [name for name, value in locals().items() if value is not None]
         refuse(
@@ -198,7 +200,7 @@ class TrainingClient:
             timeout: Not used: the settings have `timeouts`.
 
         Raises:
-            ValueError: `job_kind` is another kind.
+            ValueError: There is no such `job_kind`.
             RuntimeError: There is no such job, or the cluster does not answer.
         """
         self._check_arguments(namespace, job_kind)
@@ -208,9 +210,10 @@ class TrainingClient:
     def list_jobs(
         self, namespace: str | None = None, job_kind: str | None = None, timeout: float = 120
     ) -> list[TrainingJob]:
-        """Return the user's jobs, newest first.
+        """Return the user's jobs, newest first; the messages of their conditions are empty.
 
         Raises:
+            ValueError: There is no such `job_kind`.
             RuntimeError: The cluster does not answer.
         """
         self._check_arguments(namespace, job_kind)
@@ -229,7 +232,7 @@ class TrainingClient:
         returned.
 
         Raises:
-            ValueError: Neither was given.
+            ValueError: Neither was given, or there is no such `job_kind`.
             RuntimeError: The job cannot be read.
         """
         if job is None and not name:
@@ -239,23 +242,31 @@ class TrainingClient:
         return conditions
 
     def is_job_created(self, *args: Any, **kwargs: Any) -> bool:
-        """Return whether a job exists; arguments as for `get_job_conditions`."""
+        """Return True for a job that exists; arguments and errors are those of
+        `get_job_conditions`, which raises RuntimeError if there is no such job.
+        """
         return self._condition_holds("Created", *args, **kwargs)
 
     def is_job_running(self, *args: Any, **kwargs: Any) -> bool:
-        """Return whether a job runs; arguments as for `get_job_conditions`."""
+        """Return whether a job runs; arguments and errors are those of `get_job_conditions`."""
         return self._condition_holds("Running", *args, **kwargs)
 
     def is_job_restarting(self, *args: Any, **kwargs: Any) -> bool:
-        """Return False: YARN restarts single tasks, which `describe` shows."""
+        """Return False, because YARN restarts single tasks, which `describe` shows. The job is read
+        all the same; arguments and errors are those of `get_job_conditions`.
+        """
         return self._condition_holds("Restarting", *args, **kwargs)
 
     def is_job_succeeded(self, *args: Any, **kwargs: Any) -> bool:
-        """Return whether a job succeeded; arguments as for `get_job_conditions`."""
+        """Return whether a job succeeded; arguments and errors are those of
+        `get_job_conditions`.
+        """
         return self._condition_holds("Succeeded", *args, **kwargs)
 
     def is_job_failed(self, *args: Any, **kwargs: Any) -> bool:
-        """Return whether a job failed or was stopped; arguments as for `get_job_conditions`."""
+        """Return whether a job failed or was stopped; arguments and errors are those of
+        `get_job_conditions`.
+        """
         return self._condition_holds("Failed", *args, **kwargs)
 
     def wait_for_job_conditions(
@@ -279,7 +290,7 @@ class TrainingClient:
             callback: Called with the job when its state, reason or progress has changed.
 
         Raises:
-            ValueError: There is no such condition.
+            ValueError: There is no such condition or `job_kind`.
             TimeoutError: `wait_timeout` passed.
             RuntimeError: The job ended without any of these conditions, or cannot be read.
         """
@@ -360,6 +371,7 @@ class TrainingClient:
             follow: Print the lines as they come, until the job is over.
 
         Raises:
+            ValueError: There is no such `job_kind`.
             RuntimeError: The job or its logs cannot be read.
         """
         self._check_arguments(None, job_kind)
@@ -397,7 +409,10 @@ class TrainingClient:
         """Delete a job with all its runs, even while it runs.
 
         Raises:
+            ValueError: There is no such `job_kind`.
+            UsageError: `delete_options` were given.
             RuntimeError: There is no such job, or it cannot be deleted.
+            TimeoutError: YARN has not ended the job within two minutes.
         """
         self._check_arguments(namespace, job_kind)
         refuse("delete_job", delete_options=delete_options)

@@ -55,7 +55,8 @@ class TFCluster:
         job: Mapping[str, Any] | None = None,
         client: Client | None = None,
     ) -> TFCluster:
-        """Start a job whose tasks call `map_fun(tf_args, ctx)`, and return at once.
+        """Start a job whose tasks call `map_fun(tf_args, ctx)`, and return at once. Arguments of
+        TensorFlowOnSpark that are not described here are refused.
 
         Args:
             sc: Any value; there is no Spark context.
@@ -72,7 +73,8 @@ class TFCluster:
             client: The client; default: one with the settings.
 
         Raises:
-            UsageError: An argument has no meaning here.
+            UsageError: An argument is not valid, or has no meaning here.
+            SubmitTFJobError: Another error of `submit_tf_job.start`.
         """
         if input_mode != InputMode.TENSORFLOW:
             raise _no_spark("InputMode.SPARK")
@@ -131,9 +133,11 @@ class TFCluster:
             timeout: Seconds to wait; at most zero for no limit.
 
         Raises:
+            UsageError: An argument that is not allowed was given.
             BaseException: The first exception of the function.
             JobFailed: The job failed without a Python exception.
             DeadlinePassed: `timeout` passed; the job keeps running.
+            SubmitTFJobError: Another error of `Call.result`.
         """
         refuse("TFCluster.shutdown", ssc=ssc)
         refuse("TFCluster.shutdown", "use job={'finish_timeout': '5m'}", grace_secs=grace_secs)
@@ -174,6 +178,7 @@ class TFParallel:
             UsageError: `job` has another role than `worker`, or the role needs a key that it lacks.
             BaseException: The first exception of the function.
             JobFailed: The job failed without a Python exception.
+            SubmitTFJobError: Another error of `submit_tf_job.run`.
         """
         client = client or Client()
         spec = with_roles(
@@ -187,7 +192,11 @@ class TFParallel:
 
 
 def _tasks_by_role(tasks: int, ps: int, master_node: str | None, evaluates: bool) -> dict[str, int]:
-    """Return the number of tasks by role, in the order of TensorFlowOnSpark's executors."""
+    """Return the number of tasks by role, in the order of TensorFlowOnSpark's executors.
+
+    Raises:
+        UsageError: `master_node` is not valid, or there are too few tasks.
+    """
     if master_node not in (None, "chief", "master"):
         raise UsageError(f"master_node is {master_node!r}", hint="write chief or master")
     counts = {"ps": ps, "evaluator": int(evaluates), "chief": int(master_node is not None)}

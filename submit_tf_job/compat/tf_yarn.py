@@ -69,8 +69,8 @@ class TaskSpec:
 def single_server_topology(
     memory: int | str = _LARGEST * 2**10, vcores: int = _LARGEST
 ) -> dict[str, TaskSpec]:
-    """Return the roles for a training on one machine: a chief and an evaluator, with memory in
-    MiB. Add a `tensorboard` with `tb_model_dir` for a TensorBoard.
+    """Return the roles for a training on one machine, a chief and an evaluator; the arguments are
+    those of `TaskSpec`. Add a `tensorboard` with `tb_model_dir` for a TensorBoard.
     """
     return {role: TaskSpec(memory, vcores) for role in ("chief", "evaluator")}
 
@@ -81,7 +81,9 @@ def ps_strategy_topology(
     memory: int | str = _LARGEST * 2**10,
     vcores: int = _LARGEST,
 ) -> dict[str, TaskSpec]:
-    """Return the roles for a training with parameter servers."""
+    """Return the roles for a training with parameter servers: chief, evaluator, workers and
+    parameter servers, each task with the same resources; `memory` and `vcores` as for `TaskSpec`.
+    """
     counts = {"chief": 1, "evaluator": 1, "worker": nb_workers, "ps": nb_ps}
     return {role: TaskSpec(memory, vcores, count) for role, count in counts.items()}
 
@@ -143,6 +145,7 @@ def run_on_yarn(
         UsageError: An argument has no meaning here.
         BaseException: The first exception of the function.
         RunFailed: The job failed without a Python exception.
+        SubmitTFJobError: Another error of `submit_tf_job.run`.
     """
     refuse(
         "run_on_yarn",

@@ -187,8 +187,9 @@ _OVER_NETWORK = ("9p", "afs", "beegfs", "ceph", "cifs", "gpfs", "lustre", "nfs",
 
 
 def mounts() -> "dict[str, object]":
-    """Return for each mount of a job what is at its path: a file system that is mounted on this
-    node, a directory or file of the node itself, or an error.
+    """Return `{node, paths}`: this node as `host:port`; and for the source of each mount of a job
+    what is at its path, as `mount` returns it: a file system that is mounted on the node, a
+    directory or file of the node itself, or an error.
     """
     node = "{}:{}".format(os.environ.get("NM_HOST", ""), os.environ.get("NM_PORT", ""))
     wanted = json.loads(os.environ[ENV_MOUNTS])

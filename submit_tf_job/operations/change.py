@@ -75,13 +75,13 @@ def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = Tru
         wait: Whether to wait until this number of its containers runs.
 
     Raises:
-        UsageError: `count` is negative; the role does not exist, belongs to TensorFlow's cluster,
-            or is the witness; or the role is elastic and `count` is below its minimum or above its
-            maximum.
+        UsageError: `count` is negative; the role does not exist, or is neither a sidecar nor
+            elastic; or the role is elastic and `count` is below its minimum or above its maximum.
         NoSuchJob: The job does not exist.
         AuthError: The job belongs to another user.
-        Refused: The job does not run, it would exceed one of the `caps` of the settings, or another
-            command has set a different number meanwhile.
+        Refused: The job does not run, its ApplicationMaster does not answer yet, the job would
+            exceed one of the `caps` of the settings, or another command has set a different number
+            meanwhile.
         DeadlinePassed: The containers do not run within two minutes.
     """
     from submit_tf_job.container import contract
@@ -228,11 +228,11 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
         wait: Whether to wait until its new container runs.
 
     Raises:
-        NoSuchJob: The job does not exist.
+        NoSuchJob: The job does not exist, or the task's container has just ended.
         AuthError: The job belongs to another user.
         UsageError: The task does not exist; it cannot be restarted alone, because the job has
-            `retries`; or the job would end with it.
-        Refused: The job does not run, or the task has no container yet.
+            `retries`; or the job would end or fail with it.
+        Refused: The job does not run, the task has no container yet, or Hadoop is older than 3.3.
         DeadlinePassed: The new container does not run within two minutes.
     """
     ref, _, service = _find_running(cluster, job)
@@ -347,7 +347,8 @@ def apply_priority(cluster: Cluster, ref: JobRef, priority: int) -> str:
     priority.
 
     Returns:
-        "" if the priority was set; else the reason why not, and the job runs without the priority.
+        "" if the priority was set, or if the job is over; else the reason why not, and the job runs
+        without the priority.
     """
     try:
         if not _app_of_caller(cluster, ref.application_id).ended:
@@ -400,6 +401,7 @@ def extend(cluster: Cluster, job: str, seconds: float) -> Change:
         Refused: The job does not run, or the `caps` of the settings do not allow it; or its queue
             limits the lifetime to less, and the job then has the longest lifetime that the queue
             allows.
+        SubmitTFJobError: The run's record cannot be written; nothing was changed.
     """
     ref, app, _service = _find_running(cluster, job)
     before = _remaining_s(app)
@@ -471,7 +473,7 @@ def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
     Raises:
         NoSuchJob: The job does not exist.
         AuthError: The job belongs to another user.
-        Refused: The job is over.
+        Refused: The job is over, or the ResourceManager does not list it.
     """
     ref, me = find(cluster, job), cluster.settings.user
     found = cluster.client.app(ref.application_id)

@@ -156,6 +156,11 @@ def storage_of(settings: Settings, uri: str | None = None, *, timeout_s: float =
         settings: The settings.
         uri: As for `open_storage`; None for the default file system of the Hadoop configuration.
         timeout_s: Time limit of each call in seconds.
+
+    Raises:
+        UsageError: The URI is not valid; or it is None, and `hadoop_conf` is not set.
+        SettingsError: The Hadoop configuration cannot be read or names no file system, or a package
+            is missing.
     """
     from submit_tf_job.storage import open_storage
 
@@ -178,6 +183,7 @@ def check_identity(cluster: Cluster) -> None:
 
     Raises:
         AuthError: The ResourceManager sees another user.
+        ClusterUnavailable: No ResourceManager answered.
     """
     if cluster.settings.auth == "simple" and cluster.client.auth.as_user is None:
         return  # simple authentication accepts any name
@@ -205,6 +211,9 @@ def check_identity(cluster: Cluster) -> None:
 def site_of(settings: Settings) -> Site:
     """Return what a plan depends on besides the job: the user, and the properties of the cluster
     that the settings and the Hadoop configuration state. No request is sent.
+
+    Raises:
+        SettingsError: The Hadoop configuration cannot be read, and is needed.
     """
     from submit_tf_job.plan.site import Names, Site
 

@@ -23,6 +23,9 @@ def collected_logs(
         conf: Directory with yarn-site.xml (where the logs are) and core-site.xml.
         settings: The user of the request.
         now_ms: The current time; without it, missing logs are never reported as deleted by age.
+
+    Raises:
+        SettingsError: The configuration cannot be read, or names no file system for the logs.
     """
     from submit_tf_job.hadoop_logs.node_files import LogSettings
     from submit_tf_job.host.hadoopconf import YARN, configuration

@@ -37,6 +37,7 @@ def delete(
         NoSuchJob: There is no such job, and nothing is stored for it that could be deleted.
         AuthError: The job belongs to another user.
         AnswerLost: A DELETE may or may not have taken effect.
+        DeadlinePassed: With `force`: YARN has not ended a live run within two minutes.
     """
     name, only, unknown = job, "", None
     try:

@@ -44,11 +44,12 @@ class Why:
 
     Attributes:
         status: The job's status.
-        pending: Why the job waits, the most important cause first; () if it does not wait.
+        pending: Why the job waits, the most important cause first; () if it does not wait, or has
+            waited for less than 5 s.
         root_cause: Why the job failed; None if it did not fail, or if the reason is not known.
         since_success: What has changed since the last run of the job that succeeded; None if the
-            job did not fail, if no successful run has a record, or if nothing could be compared
-            within 2 s.
+            job did not fail, if no successful run or this run itself has a record, or if nothing
+            could be compared within 2 s.
     """
 
     status: JobStatus
@@ -156,7 +157,8 @@ def _outputs_of(runs: Sequence[Mapping[str, Any]], cluster: Cluster, task: str) 
 
 def _container_of(report: JobReport, task: str) -> tuple[str, str | None]:
     """Return the container and the node of a task. If they are not known, return those of another
-    task of the same role, or of the deciding task.
+    task of the same role, or else the deciding task's container without its node; the container is
+    "" if no container is known.
     """
     role = task.rpartition("-")[0]
     known = [one for one in report.tasks if one.container_id]

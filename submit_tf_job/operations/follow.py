@@ -125,6 +125,7 @@ def follow(
     Raises:
         DeadlinePassed: `timeout_s` passed; the job may still be running.
         ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
+        SubmitTFJobError: With `plan`: the next run may or may not have been submitted.
     """
     end = None if timeout_s is None else cluster.clock() + timeout_s
     while True:
@@ -199,7 +200,9 @@ class _EventsOfRun:
     def events(
         self, steps: Iterable[JobStatus | Trouble | Pause | End]
     ) -> Generator[Event, None, JobStatus]:
-        """Yield the events of a watch, with the notices about each status; return the last one."""
+        """Yield the events of a watch, with the notices about each status; return the last
+        status.
+        """
         for step in steps:
             if isinstance(step, End):
                 return step.status

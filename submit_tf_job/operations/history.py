@@ -62,6 +62,7 @@ def run_history(cluster: Cluster, job: str | None, limit: int) -> tuple[Recorded
 
     Raises:
         NoSuchJob: Neither a record nor YARN knows the job.
+        UsageError: `job` is not a valid name.
         SettingsError: There is no staging directory, and so no history.
         SubmitTFJobError: The records cannot be read.
     """

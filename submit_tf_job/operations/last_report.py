@@ -147,9 +147,9 @@ def read_report_from_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, b
     evidence is READ, or MISSING if the deciding task's container certainly wrote none; None if
     neither can be determined.
 
-    The log that is read is that of the last ApplicationMaster that started tasks. The name of the
-    deciding task is stored on HDFS; while HDFS cannot be read, the first task of each role is
-    asked.
+    The log that is read is that of the last ApplicationMaster. The name of the deciding task is
+    stored on HDFS; while HDFS cannot be read, the first task of the role that the log names as the
+    one that ended the service is read, or else the first task of up to five roles.
     """
     from submit_tf_job.yarn.amlog import container_of, deciding_role, first_tasks
 

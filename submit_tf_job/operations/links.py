@@ -34,8 +34,10 @@ def find_links(
 
     Raises:
         NoSuchJob: The job does not exist.
-        Refused: The job does not run, or the role has no container yet.
-        UsageError: The role or port does not exist, or `port` is needed to select one.
+        Refused: The job does not run; the role, or without `role` every role, serves no ports; or
+            the role's tasks have not reported their addresses yet.
+        UsageError: The role or port does not exist, or `role` or `port` is needed to select one of
+            several.
     """
     seen = read_status(cluster, find(cluster, job), detail=True)
     if seen.app is None or seen.app.ended:
@@ -100,7 +102,8 @@ def _why_none(seen: JobStatus, role: str, roles: set[str]) -> SubmitTFJobError:
 
 def log_page(cluster: Cluster, seen: JobStatus) -> str | None:
     """Return the address of the deciding task's logs on its NodeManager; None while the task has no
-    container, or if the ResourceManager does not list its node.
+    container, if the ResourceManager does not list its node, or if the status does not tell which
+    task that is.
     """
     tasks = (task for task in tasks_of(seen) if task.name == seen.deciding_task)
     task = next((task for task in tasks if task.container_id), None)
@@ -115,7 +118,7 @@ class Links:
     """What a browser can show of a running job.
 
     Attributes:
-        logs: The deciding task's logs on its NodeManager; None while it has no container.
+        logs: The deciding task's logs on its NodeManager; None as for `log_page`.
         served: The links to the pages that tasks serve.
         serves: Whether the job spec has ports, even if no task has reported a port yet.
     """

@@ -368,6 +368,9 @@ def list_jobs(
         answer_s: Time limit in seconds for a ResourceManager to respond. With such a limit no other
             source is read, so a job's name may be a short form. None for the limit
             `timeouts.failover`.
+
+    Raises:
+        ClusterUnavailable: No ResourceManager answered.
     """
     jobs = selection.jobs(_listed_apps(cluster, selection, answer_s))
     return jobs if answer_s is not None else _FullNames(cluster).of(jobs)
@@ -404,9 +407,12 @@ def _now_ms(cluster: Cluster, deadline: Deadline) -> int:
 
 
 def gpus_of_run(cluster: Cluster, run: str) -> int | None:
-    """Return the GPUs of a run that waits or runs; 0 if the run has ended meanwhile; None if their
-    number is not known: the run waits, and neither its service's copy on HDFS (`hadoop_conf`) nor
-    its record in the staging directory can be read.
+    """Return the number of GPUs that a run asks for in all; 0 if YARN has no service of that name
+    any more; None if the number is not known: the run waits or is over, and neither its service's
+    copy on HDFS (`hadoop_conf`) nor its record in the staging directory can be read.
+
+    Raises:
+        ClusterUnavailable: No ResourceManager answered.
     """
     from submit_tf_job.yarn.errors import ServiceUnreadable
 

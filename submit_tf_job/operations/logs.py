@@ -106,7 +106,9 @@ class JobLogs(NamedTuple):
 
         Raises:
             NoSuchJob: The job has no logs; the message has the reason.
-            AuthError: The job runs and belongs to another user.
+            AuthError: The job belongs to another user, and runs or has logs that this user may not
+                read.
+            SettingsError: The job is over, and `hadoop_conf` is not set.
             UsageError: The selected task does not exist.
         """
         from submit_tf_job.diagnose.amounts import clause
@@ -249,6 +251,8 @@ class JobLogs(NamedTuple):
         If they are still being collected, wait for them, for up to a minute.
 
         Raises:
+            SettingsError: `hadoop_conf` is not set.
+            UsageError: The selected task does not exist.
             SubmitTFJobError: No source has logs; the error is that of the first source.
         """
         conf = self.cluster.settings.hadoop_conf
@@ -373,7 +377,8 @@ def logs(
         cluster: The cluster.
         job: Name of the job, an application id, or a run.
         task: A task (`worker-0`), a role (`worker`), or `am`; None for all tasks.
-        files: File names; default: stdout.txt and stderr.txt.
+        files: File names; default: stdout.txt and stderr.txt, of the ApplicationMaster its log and
+            output.
         tail: The number of last lines to read of each file.
         since_s: Only lines written in the last `since_s` seconds.
         grep: A regular expression that lines must match.
@@ -389,7 +394,9 @@ def logs(
     Raises:
         NoSuchJob: The job does not exist, or has no logs; the message has the reason.
         AuthError: The logs belong to another user.
-        UsageError: The task does not exist, or `grep` is not a valid regular expression.
+        SettingsError: The job is over, and `hadoop_conf` is not set.
+        UsageError: The task does not exist, `tail` is negative, or `grep` is not a valid regular
+            expression.
     """
     from submit_tf_job.logs import read as reader
     from submit_tf_job.logs.entries import MACHINE_LINES

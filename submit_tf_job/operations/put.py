@@ -67,7 +67,7 @@ def put(
     Raises:
         AuthError: The keytab gets no ticket, or the user may not write there.
         UsageError: A source does not exist or is neither file nor directory, or has a name that
-            HDFS does not take.
+            HDFS does not take; or `target` is a file, and there are several sources.
         PathExists: Something with that name exists already, and `overwrite` is False.
     """
     authenticate(settings)  # with a keytab: gets the ticket that HDFS asks for

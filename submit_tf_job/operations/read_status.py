@@ -324,6 +324,9 @@ class StatusReader:
     def read_from_deciding_task(self, file: str) -> bytes | None:
         """Return a file from the log directory of the deciding task; None if the file does not
         exist (yet), if the task has no known container, or if its node does not answer.
+
+        Raises:
+            AuthError: The user may not read these logs.
         """
         deciding = self._deciding
         if deciding is None or not deciding.id or not deciding.bare_host:
@@ -347,6 +350,7 @@ class StatusReader:
             NoSuchLogFile: The container has no such file.
             ContainerGone: No NodeManager of the host has a record of the container's application.
             NodeUnreachable: No NodeManager of the host answers.
+            AuthError: The user may not read these logs.
         """
         if host not in self._node_addresses:
             found = self._cluster.nodes.addresses_of(
@@ -415,6 +419,7 @@ def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:
 
     Raises:
         NoSuchJob: The job does not exist.
+        ClusterUnavailable: No ResourceManager answered.
     """
     ref, app = find_with_record(cluster, job)
     found = read_status(cluster, ref, detail=True, app=app)

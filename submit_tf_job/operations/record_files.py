@@ -95,7 +95,11 @@ class RecordFiles(NamedTuple):
         return self.of_run_heads(*(dict.fromkeys([job, short_head(job)]) if job else self.jobs()))
 
     def read(self, path: str) -> dict[str, Any] | None:
-        """Return the record in a file; None if the file is not a valid record, which is logged."""
+        """Return the record in a file; None if the file is not a valid record, which is logged.
+
+        Raises:
+            NoSuchPath: The file does not exist.
+        """
         return _parse_record(self.storage.read(path)) or warn_of_unreadable(path)
 
     def newest(

@@ -218,8 +218,8 @@ def ran_out_of_memory(status: JobStatus, cause: Cause | None) -> bool:
 
 def properties_of(cluster: Cluster, status: JobStatus) -> Mapping[str, str]:
     """Return the properties of a run's service: from the status if it has them, else from YARN's
-    copy on HDFS, because the services API returns them only while the job runs; {} if there is no
-    HDFS (`hadoop_conf`).
+    copy on HDFS, because the services API returns them only while the job runs; {} without HDFS
+    (`hadoop_conf`), if the services API does not return them either.
 
     Raises:
         SubmitTFJobError: With HDFS: they can be read neither from the copy nor from the services

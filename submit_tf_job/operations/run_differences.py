@@ -165,8 +165,9 @@ def arguments_of(command: str | Sequence[Any]) -> dict[str, str]:
     `lr=0.1`, `argument 1` for the first word after the program that has neither form, and `program`
     for the program. Several values are joined; an option without a value has the value `yes`.
 
-    If bash runs more than one simple program call, the whole command is one argument with the name
-    `command`.
+    A command with shell syntax (`;`, `|`, `$`, a redirection), or one that cannot be split into
+    words, is one argument with the name `command`. After a variable (`A=1 python`) the program is
+    `argument 0`.
     """
     words = _words_of(command)
     if words is None:

@@ -198,11 +198,12 @@ def live_runs(cluster: Cluster, job: str) -> tuple[JobRef, ...]:
 
 def properties_of_run(cluster: Cluster, run: str) -> Mapping[str, str]:
     """Return the properties of a run's service: from YARN's copy on HDFS; if that cannot be read,
-    from the services API, which returns them only while the run lives; {} without HDFS.
+    from the services API, which returns them only while the run lives; {} without HDFS, if the
+    services API does not return them either.
 
     Raises:
-        SubmitTFJobError: The properties can be read neither from the copy nor from the services
-            API.
+        SubmitTFJobError: With HDFS: the properties can be read neither from the copy nor from the
+            services API.
     """
     stored = stored_services(cluster)
     unread: SubmitTFJobError | None = None
@@ -259,8 +260,9 @@ def ended_runs(cluster: Cluster, job: str) -> tuple[str, ...]:
 
 
 def _end_ms(cluster: Cluster, run: str, found: StoredRun | None) -> int | None:
-    """Return when a stored run ended, 0 if the time is not known; None while an application of the
-    run is alive or may still start, or while a restarted ResourceManager may not list it yet.
+    """Return when a stored run ended, 0 if the time is not known; None if nothing is stored of it
+    (`found` is None), while an application of the run is alive or may still start, or while a
+    restarted ResourceManager may not list it yet.
 
     Raises:
         NameTaken: Another client may be submitting the run at this moment.
@@ -288,6 +290,9 @@ def _end_ms(cluster: Cluster, run: str, found: StoredRun | None) -> int | None:
 def is_recovering(cluster: Cluster) -> bool:
     """Return whether the ResourceManager may have started just now, so that it does not list all
     applications yet. True if that is not known.
+
+    Raises:
+        ClusterUnavailable: No ResourceManager answered.
     """
     from submit_tf_job.yarn.submission_steps import RECOVERS_S
 
@@ -331,7 +336,7 @@ def retire(cluster: Cluster, stored: StoredServices, job: str, newest: str) -> N
 def retire_all(cluster: Cluster, *, dry_run: bool) -> tuple[str, ...]:
     """Delete the ended runs of all jobs beyond `keep_runs` of the settings, and the jars of the
     ended runs that are kept. Return the names of the deleted runs, or in a dry run of those that
-    would be deleted.
+    would be deleted; () without HDFS.
 
     Raises:
         SubmitTFJobError: HDFS or the ResourceManager does not answer, or refuses.
@@ -466,8 +471,8 @@ _NUMBERS = 4  # numbers of a key whose runs are looked for: the first, and those
 
 
 def has_run(cluster: Cluster, planned: Plan) -> bool:
-    """Return whether the first run of a plan's idempotency key is known, alive or over; False if
-    the cluster cannot tell.
+    """Return whether the first run of a plan's idempotency key is stored (without HDFS: listed by
+    the ResourceManager), alive or over; False if the cluster cannot tell.
     """
     with suppress(SubmitTFJobError):
         return planned.run in _known_runs(cluster)
@@ -476,10 +481,13 @@ def has_run(cluster: Cluster, planned: Plan) -> bool:
 
 def other_job_of_key(cluster: Cluster, planned: Plan) -> str | None:
     """Return the name of another job for which a plan's idempotency key was used before, as far as
-    that job's runs are stored; None if there is none.
+    that job's runs are stored (without HDFS: listed); None if there is none.
 
     A run's name ends with a hash of its key. If the run's name may contain only a short form of its
     job's name, the full name is read from the run's service.
+
+    Raises:
+        SubmitTFJobError: The runs cannot be listed.
     """
     for name in _known_runs(cluster):
         job = full_name(cluster, name)

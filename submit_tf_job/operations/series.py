@@ -26,8 +26,8 @@ _USAGE_EVERY_S = 15.0  # between two reads by a live view; the container writes 
 def usage_of_status(
     cluster: Cluster, status: JobStatus, addresses: dict[str, list[str]] | None = None
 ) -> UsageReport | None:
-    """Return the use and the curves of a run; None if the run has none (yet), or belongs to another
-    user.
+    """Return the use and the curves of a run; None if the run has none (yet), if they cannot be
+    read, or if it belongs to another user.
 
     While the run is alive this takes one request, to the node of its deciding task; after its end
     also one, to its record. If the use is not beside the record, more requests are needed.

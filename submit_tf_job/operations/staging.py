@@ -218,7 +218,8 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
 
     Raises:
         SettingsError: No staging directory is configured.
-        ClusterUnavailable: The jobs that are alive cannot be listed; nothing is removed.
+        ClusterUnavailable: A source does not answer. If only the live jobs could not be listed,
+            nothing was removed; else some files and runs may be gone.
     """
     from submit_tf_job.storage.staging import forget_leftover, leftovers
 

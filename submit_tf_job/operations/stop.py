@@ -68,6 +68,7 @@ def stop(
     Raises:
         NoSuchJob: The job does not exist.
         UsageError: `grace_s` is negative.
+        AuthError: The user may not stop the job.
         Refused: With `grace_s`: the job's tasks cannot be asked to save, because the deciding
             task's container is not known, or Hadoop is too old.
         DeadlinePassed: YARN does not end the job in time, or its containers are still alive after
@@ -158,7 +159,9 @@ def release(cluster: Cluster, job: str | JobRef) -> JobStatus:
     job is stopped by YARN instead.
 
     Raises:
+        NoSuchJob: The job does not exist.
         Refused: No container of the job is held.
+        DeadlinePassed: YARN was to stop the job, which has not ended within two minutes.
     """
     ref = find(cluster, job)
     seen = read_status(cluster, ref, detail=True)

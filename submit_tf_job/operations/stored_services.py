@@ -100,8 +100,10 @@ class StoredServices(NamedTuple):
         return content
 
     def written_ms(self, run: str) -> int:
-        """Return when YARN wrote the stored service of a run; raises the same errors as
-        `content`.
+        """Return when YARN wrote the stored service of a run, in milliseconds by the clock of HDFS.
+
+        Raises:
+            SubmitTFJobError: The stored service does not exist, or HDFS does not answer.
         """
         storage = self.open()
         return storage.stat(self._copy_path(storage, run)).modified_ms

@@ -103,6 +103,8 @@ def load_job(
 
     Raises:
         JobSpecError: Every problem of the file at once.
+        UsageError: Without `host_files`: to read the text takes too much CPU time, or `has_ended`
+            returned True.
     """
     from submit_tf_job import jobspec
     from submit_tf_job.jobspec.job import Given
@@ -217,9 +219,11 @@ def make_plan(
             The key does not depend on that lifetime.
 
     Raises:
-        JobSpecError: YARN or a NodeManager would refuse the job.
+        JobSpecError: YARN or a NodeManager would refuse the job; or, for Hadoop 3.1 and 3.2, the
+            job has `retries` and no `lifetime`.
         UsageError: The key is not valid.
-        Refused: This version of Hadoop could not read the stored service again.
+        Refused: Hadoop 3.1 or 3.2 (`hadoop_version`) could not read the service again; `submit`
+            checks more.
     """
     from submit_tf_job.plan import plan
     from submit_tf_job.plan.check import check_old_hadoop
@@ -262,13 +266,15 @@ def submit(
         The run, new or adopted.
 
     Raises:
-        JobSpecError: An input, output or keytab does not exist, or cannot be read or written; or
-            this version of Hadoop cannot run the job.
-        AuthError: The ResourceManager sees another user (`check_identity`), or the staging
-            directory cannot be written.
+        JobSpecError: An input, output or keytab does not exist, or cannot be read or written; no
+            node can run the job's image; or, on Hadoop 3.1 and 3.2, the job has `retries` and no
+            `lifetime`.
+        UsageError: A file of this host was deleted or changed after the job spec was read.
+        AuthError: The ResourceManager sees another user (`check_identity`), or the user may not
+            write to the staging directory or submit to the queue.
         NameTaken: Another run of the job, with another key, is alive.
         KeyReused: The key that the caller gave was used before, for other settings or files.
-        Refused: The cluster refuses the job.
+        Refused: The cluster refuses the job, or its version of Hadoop cannot run the job.
         ClusterUnavailable: The cluster failed, and the job may or may not run; the same call again
             determines it.
         DeadlinePassed: `timeouts.submit` passed.
@@ -356,9 +362,11 @@ def stage(planned: Plan, settings: Settings) -> None:
     """Upload what the service of a plan refers to, as `submit` does before its POST.
 
     Raises:
-        JobSpecError: An input or file does not exist, or cannot be read; or an output cannot be
-            written, or is there already without `overwrite`.
+        JobSpecError: An input, file or keytab does not exist, or cannot be read; or an output
+            cannot be written, or is there already without `overwrite`.
+        UsageError: A file of this host was deleted or changed after the job spec was read.
         AuthError: The staging directory cannot be written.
+        Refused: The disk or the quota is full.
         ClusterUnavailable: HDFS cannot be reached.
     """
     if planned.job.kerberos:

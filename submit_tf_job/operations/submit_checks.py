@@ -46,11 +46,12 @@ def check_capacity(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
     NodeManagers. A cluster that does not answer is not an error.
 
     Returns:
-        What may keep the job from starting, or from running in its image.
+        What may keep the job from starting, or from running in its image, or shortens its lifetime.
 
     Raises:
         JobSpecError: No node runs images, and the job requires its image (`image_policy`).
-        Refused: The job can never start, and `capacity_check` of the settings is `refuse`.
+        Refused: The job can never start, or a container is larger than its queue's largest; and
+            `capacity_check` of the settings is `refuse`.
     """
     from submit_tf_job.yarn.inspection import Scheduler
 
@@ -96,8 +97,8 @@ def _limits_of_queue(
 
 
 def _why_no_room(planned: Plan, cluster: Cluster, nodes: Nodes, scheduler: Scheduler | None) -> str:
-    """Return why the job cannot start now, or only after the cluster has grown; "" if no obstacle
-    is known.
+    """Return why the job cannot start now, or why it can start only after the cluster has grown; ""
+    if no obstacle is known.
 
     Sends no request for a job of one task without a node label.
 
@@ -200,6 +201,10 @@ def open_named(settings: Settings, uri: str, *, for_caller: bool) -> Storage | N
 
     Returns:
         The storage; None if a caller of a gateway names a URI outside the cluster's own HDFS.
+
+    Raises:
+        UsageError: The URI is not valid.
+        SettingsError: The Hadoop configuration cannot be read, or a package is missing.
     """
     from submit_tf_job.storage import is_own_hdfs
 
@@ -235,9 +240,9 @@ def check_keytab(job: Job, settings: Settings, *, for_caller: bool) -> None:
         for_caller: As for `open_named`.
 
     Raises:
-        JobSpecError: The keytab does not exist, cannot be read, is readable for every user, or
-            belongs to another principal; or a caller of a gateway names a keytab outside the
-            cluster's own HDFS.
+        JobSpecError: The keytab does not exist, cannot be read, is readable for every user, is not
+            a valid keytab, or belongs to another principal; or a caller of a gateway names a keytab
+            outside the cluster's own HDFS.
     """
     kerberos = job.kerberos
     if kerberos is None or kerberos.secret is not None or not kerberos.keytab.startswith("hdfs://"):
@@ -309,9 +314,9 @@ class DataCheck:
         """Check all inputs and outputs, and the job's files on HDFS.
 
         Raises:
-            JobSpecError: An input or file does not exist or cannot be read; a sharded input has
-                fewer files than tasks; or an output cannot be written, or is there already without
-                `overwrite`. The error has all problems.
+            JobSpecError: An input or file does not exist or cannot be read; an input has no files,
+                or a sharded one fewer files than tasks; or an output cannot be written, or is there
+                already without `overwrite`. The error has all problems.
             ClusterUnavailable: A file system cannot be reached from this machine.
         """
         problems: list[Problem] = []

@@ -61,8 +61,8 @@ def package_of(name: str) -> ModuleType:
 
 
 def compat() -> None:
-    """Load the functions of `submit_tf_job.compat` that tasks call. In an image without this
-    package, also make its modules, so that the program's imports work.
+    """Load the functions of `submit_tf_job.compat` that tasks call. In an image without
+    `submit_tf_job`, also make its modules, so that the program's imports work.
     """
     package = "submit_tf_job.compat"
     missing = importlib.util.find_spec("submit_tf_job") is None

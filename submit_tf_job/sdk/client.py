@@ -181,7 +181,7 @@ class Client:
         Raises:
             JobSpecError: Every problem at once, each with its line.
             UsageError: `spec` is none of these types; an argument is of a wrong kind; `overrides`,
-                `name` or `dialect` was given with a loaded job.
+                `name` or `dialect` was given with a loaded job; or the mapping is not one of JSON.
         """
         from submit_tf_job.jobspec import read_file
         from submit_tf_job.jobspec.job import Job
@@ -292,8 +292,10 @@ class Client:
             dialect: As for `load`.
 
         Raises:
-            JobSpecError: The job spec is not valid, or YARN would refuse the job.
-            Refused: The Hadoop version of the settings (`hadoop_version`) cannot run the job.
+            JobSpecError: The job spec is not valid; or YARN would refuse the job; or, for Hadoop
+                3.1 and 3.2, the job has `retries` and no `lifetime`.
+            Refused: Hadoop 3.1 or 3.2 (`hadoop_version` of the settings) could not read the service
+                again; `submit` checks more.
             UsageError: As for `load`, or `submission_id` is not 1 to 64 letters, digits, `.`, `_`
                 and `-`, of which the first is a letter or digit; or `again` is none of these
                 values.
@@ -340,10 +342,10 @@ class Client:
         Raises:
             JobSpecError: The job spec is not valid; an input or file does not exist, or cannot be
                 read; or an output cannot be written, or is there already without `overwrite`.
-            UsageError: As for `plan`.
+            UsageError: As for `plan`; or a file was changed or deleted since.
             NameTaken: Another run of the job, with other settings or files, is alive.
             KeyReused: The submission's id was used before, for other settings or files.
-            Refused: The cluster refuses the job.
+            Refused: The cluster refuses the job, or its version of Hadoop cannot run the job.
             AuthError: Not authenticated, or not allowed.
             ClusterUnavailable: The job may or may not have been submitted; the same call again
                 determines it.
@@ -395,20 +397,27 @@ class Client:
 
     def has_run(self, planned: Plan) -> bool:
         """Return whether the first run of a plan exists on the cluster, alive or over; False if it
-        does not, if it was deleted, or if the cluster cannot tell.
+        does not, if it was deleted, or if the cluster cannot tell. Without HDFS, a deleted run
+        counts as long as the ResourceManager lists it.
         """
         return has_run(self.cluster, planned)
 
     def other_job(self, planned: Plan) -> str | None:
         """Return the name of another job for which a plan's `submission_id` was used before; None
         if there is none whose runs the cluster still has.
+
+        Raises:
+            SubmitTFJobError: The runs cannot be listed.
         """
         return other_job_of_key(self.cluster, planned)
 
     def gpus(self, run: str) -> int | None:
-        """Return the number of GPUs that a waiting or running run asks for in all, given the run's
-        name; 0 if YARN has no service of that name any more; None if the number is not known: the
-        run waits, and neither the copy of its service on HDFS nor its record can be read.
+        """Return the number of GPUs that a run asks for in all, given the run's name; 0 if YARN has
+        no service of that name any more; None if the number is not known: the run waits or is over,
+        and neither the copy of its service on HDFS nor its record can be read.
+
+        Raises:
+            ClusterUnavailable: No ResourceManager answered.
         """
         return gpus_of_run(self.cluster, run)
 
@@ -450,6 +459,8 @@ class Client:
 
         Raises:
             AuthError: The cluster takes the client for another user than the settings name.
+            ClusterUnavailable: No ResourceManager returned the user; with simple authentication
+                and without `as_user` it is not asked.
             UsageError: No check has this id.
         """
         from submit_tf_job.doctor.checks import doctor
@@ -459,8 +470,11 @@ class Client:
 
     @property
     def default_fs(self) -> str:
-        """The file system of the Hadoop configuration, such as `hdfs://nn:8020`; "" if the
-        configuration names none.
+        """The file system of the Hadoop configuration, such as `hdfs://nn:8020`; "" without
+        `hadoop_conf`.
+
+        Raises:
+            SettingsError: The Hadoop configuration names no file system, or cannot be read.
         """
         from submit_tf_job.storage import default_fs
 
@@ -500,8 +514,8 @@ class Client:
                 and the other calls that follow the run stop it if it can never start.
 
         Raises:
-            NoSuchJob: Neither YARN nor HDFS knows the job; or, with `own_jobs_only`, the id is of
-                another user's application.
+            NoSuchJob: No source knows the name; or the ResourceManager does not know the id, or the
+                id is not that of a YARN service, or (`own_jobs_only`) of another user.
             UsageError: `name` is not a valid name.
         """
         _check_texts(name=name)
@@ -582,7 +596,9 @@ class Client:
         Raises:
             NoSuchJob: Neither a record nor YARN knows the job.
             SettingsError: There is no staging directory, and so no history.
-            UsageError: An argument is of a wrong kind, or `limit` is below 1.
+            UsageError: `job` is not a valid name, an argument is of a wrong kind, or `limit` is
+                below 1.
+            SubmitTFJobError: The records cannot be read.
 
         Example:
             >>> [run.metrics.get("loss") for run in client.history("mnist")]  # doctest: +SKIP
@@ -605,6 +621,7 @@ class Client:
             NoSuchJob: A name is unknown, or its run has no record.
             SettingsError: There is no staging directory, and so no record.
             UsageError: No name is given, an argument is of a wrong kind, or no run has the metric.
+            SubmitTFJobError: Records cannot be read.
 
         Example:
             >>> best = client.compare("hpo-*", sort="val_loss").runs[0]  # doctest: +SKIP
@@ -638,6 +655,7 @@ class Client:
 
         Raises:
             JobSpecError: The job spec is not valid.
+            UsageError: As for `load`.
             ClusterUnavailable: No ResourceManager answered.
 
         Example:

@@ -37,9 +37,9 @@ class Status:
 
     Attributes:
         job: The observed status of the job, and the verdict.
-        root_cause: Why the job failed; None if it did not fail, or if the call that returned this
-            status does not determine the cause (`wait`, `watch`, `show` and the end of `events`
-            do).
+        root_cause: Why the job failed; None if it did not fail, if no cause was found, or if the
+            call that returned this status does not determine the cause (`wait`, `watch`, `show` and
+            the end of `events` do).
     """
 
     job: JobStatus

@@ -64,8 +64,9 @@ class Call(Generic[R]):
 
         Meanwhile, changes of the job are printed to stderr, as by `submit_tf_job submit`; in a
         notebook, the job is displayed. The result is read from the task's logs, which YARN collects
-        up to a minute after the end. After that the run is deleted, unless `keep`; a job that has
-        failed is kept, so that its status and logs can be read.
+        up to a minute after the end. After that the run is deleted, unless `keep`; if it cannot be
+        deleted, only a line is printed. A job that has failed is kept, so that its status and logs
+        can be read.
 
         Args:
             timeout_s: Time limit in seconds for the job's end; None for no limit. The job keeps
@@ -75,8 +76,10 @@ class Call(Generic[R]):
             BaseException: The first exception of the function, with the task's traceback as its
                 cause.
             JobFailed: The job failed without a Python exception, or with an exception that cannot
-                be unpickled on this host; or the process ended before the function returned.
+                be unpickled on this host; or the deciding task's process ended before the function
+                returned, or could not send the result.
             JobStopped: The job was stopped.
+            NoSuchJob: YARN has no record of the job's end.
             SubmitTFJobError: The job succeeded, and its result cannot be read or unpickled.
             DeadlinePassed: `timeout_s` passed.
             ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
@@ -141,7 +144,8 @@ def result_of(handle: JobHandle, task: str) -> Any:
 
     Raises:
         BaseException: The exception that the function raised in this task.
-        JobFailed: The task left no result.
+        JobFailed: The task left no result, or could not send it; or its exception cannot be rebuilt
+            on this host.
         SubmitTFJobError: The task's logs are not available after a minute, or the result cannot be
             unpickled on this host.
     """
@@ -256,7 +260,8 @@ def _unpickled_value(packed: bytes | None, name: str, task: str) -> Any:
 
     Raises:
         BaseException: The exception that the function raised in the task.
-        JobFailed: The task left no result.
+        JobFailed: The task left no result, or could not send it; or its exception cannot be rebuilt
+            on this host.
         SubmitTFJobError: The value cannot be unpickled on this host.
     """
     if packed is None:
@@ -486,7 +491,7 @@ def run(
 
     Raises:
         BaseException: The first exception of the function, with the task's traceback as its cause.
-        JobFailed: The job failed without a Python exception.
+        JobFailed: As for `Call.result`.
         JobStopped: The job was stopped.
         DeadlinePassed: `timeout_s` passed.
         SubmitTFJobError: Another error of `start` or `Call.result`.

@@ -134,7 +134,9 @@ class JobHandle:
 
         Raises:
             DeadlinePassed: `timeout_s` passed; the job may still be running.
-            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
+            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`;
+                or, for a job with `retries.memory`, the next run may or may not have been
+                submitted.
         """
         last: tuple[object, ...] = ()
 
@@ -342,8 +344,8 @@ class JobHandle:
             AuthError: The logs belong to another user.
             SettingsError: The job is over, and `hadoop_conf`, which tells where its logs are, is
                 not set.
-            UsageError: `files` is not a list, `task` does not exist, or `grep` is not a valid
-                regular expression.
+            UsageError: `files` is not a list, `task` does not exist, `tail` is negative, or `grep`
+                is not a valid regular expression.
             ClusterUnavailable: No ResourceManager answered.
         """
         if isinstance(files, str):
@@ -384,7 +386,8 @@ class JobHandle:
 
         Raises:
             UsageError: No such task runs.
-            Refused: The job's commands do not run, or Hadoop is older than 3.3.
+            Refused: The job's commands do not run, the deciding task's container is not known, or
+                Hadoop is older than 3.3.
             DeadlinePassed: The deciding task has not answered within a minute.
         """
         return take_stacks(self._connected_cluster, self.ref, task)
@@ -402,21 +405,28 @@ class JobHandle:
         return all_links(self._connected_cluster, self.ref)
 
     def why_pending(self, seen: Status | None = None) -> tuple[Cause, ...]:
-        """Return why the job waits, the most important cause first; () if it does not wait.
+        """Return why the job waits, the most important cause first; () if it does not wait, or has
+        waited for less than 5 s.
 
         Args:
             seen: The run's status, if it was read just now; None to read it.
+
+        Raises:
+            ClusterUnavailable: Without `seen`: no ResourceManager answered.
         """
         job = (seen or self.status()).job
         return why_pending(self._connected_cluster, job) if is_waiting(job) else ()
 
     def why_failed(self, seen: Status | None = None) -> Cause | None:
         """Return the first cause of the job's failure; None if it did not fail, or if no log or
-        other source explains more than the status. Takes up to 8 s, and raises no error for sources
-        that cannot be read.
+        other source explains more than the status. Takes up to 8 s, or 16 s if the deciding task
+        wrote no final report, and raises no error for sources that cannot be read.
 
         Args:
             seen: The run's last status, if it was read already; None to read it.
+
+        Raises:
+            ClusterUnavailable: Without `seen`: no ResourceManager answered.
         """
         return why_failed(self._connected_cluster, (seen or self.status()).job)
 
@@ -427,8 +437,11 @@ class JobHandle:
         Returns:
             `root_cause`, `pending`, and `since_success` with its `changes` (files, packages, keys,
             arguments, node) and the `lines` that no successful run had printed. `since_success` is
-            None if the job did not fail, if no successful run has a record, or if the comparison
-            takes more than 2 s.
+            None if the job did not fail, if no successful run or the run itself has a record, or if
+            nothing could be compared within 2 s.
+
+        Raises:
+            ClusterUnavailable: No ResourceManager answered.
 
         Example:
             >>> handle.why().since_success.changes  # doctest: +SKIP
@@ -448,6 +461,7 @@ class JobHandle:
 
         Raises:
             UsageError: `grace_s` is negative.
+            AuthError: The user may not stop the job.
             Refused: With `grace_s`: the tasks cannot be asked to save, because the deciding task's
                 container is not known, or Hadoop is older than 3.3.
             DeadlinePassed: The job has not ended within two minutes, or a container of it was still
@@ -463,6 +477,8 @@ class JobHandle:
 
         Raises:
             Refused: No container of the job is held.
+            DeadlinePassed: YARN was to stop the job, which has not ended within two minutes.
+            ClusterUnavailable: No ResourceManager answered.
         """
         return Status(release(self._connected_cluster, self.ref))
 
@@ -477,7 +493,8 @@ class JobHandle:
 
         Raises:
             UsageError: The role cannot be scaled, or not to that number.
-            Refused: The job does not run, or another command has scaled the role meanwhile.
+            Refused: The job does not run, it would exceed one of the `caps` of the settings, or
+                another command has scaled the role meanwhile.
             AuthError: The job belongs to another user.
             DeadlinePassed: The role does not have that number of running containers in time.
         """
@@ -491,8 +508,9 @@ class JobHandle:
 
         Raises:
             NameTaken: The run is alive, and `force` was not given.
-            NoSuchJob: Neither YARN nor HDFS knows the run any more.
+            NoSuchJob: Neither YARN, nor HDFS, nor a record knows the run any more.
             AuthError: The run belongs to another user.
+            ClusterUnavailable: The cluster failed; the run may or may not have been deleted.
         """
         return bool(delete(self._connected_cluster, self.run, force=force))
 
