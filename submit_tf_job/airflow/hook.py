@@ -40,6 +40,7 @@ def _result_within(seconds: float, call: Callable[[], T]) -> T:
 
     Raises:
         ClusterUnavailable: The call took longer.
+        Exception: The error of the call.
     """
     from threading import Thread
 
@@ -100,6 +101,7 @@ class SubmitTFJobHook(BaseHook):
 
         Raises:
             SettingsError: The content is not valid.
+            AirflowNotFoundException: Airflow has no connection of that name.
         """
         if self.submit_tf_job_conn_id is None:
             return ConnectionValues({})
@@ -186,6 +188,7 @@ class SubmitTFJobHook(BaseHook):
 
         Raises:
             JobSpecError: The job spec is invalid; the error has all problems.
+            SubmitTFJobError: Another error of `Client.plan`, or the settings are not valid.
         """
         client = self.get_conn()
         loaded = client.load(job, name=run.job_name(name), **reading)
@@ -201,7 +204,7 @@ class SubmitTFJobHook(BaseHook):
         are stopped.
 
         Raises:
-            SubmitTFJobError: As `Client.submit`.
+            SubmitTFJobError: As `Client.submit`; or as `JobHandle.stop`, for an earlier run.
         """
         client = self.get_conn()
         if run.cleared_at:

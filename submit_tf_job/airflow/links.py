@@ -47,7 +47,8 @@ class LogsLink(_Link):
 
 class TensorBoardLink(_Link):
     """A link to the port that the role `tensorboard` serves; without that role, to the first port
-    of any role.
+    of any role. An address in a Docker network of a node is left out, because no browser reaches
+    it.
     """
 
     name = "TensorBoard"

@@ -71,6 +71,9 @@ class SubmitTFJobOperator(BaseOperator):
         on_finish: What to do with a finished job: `keep`, `delete`, or `delete-succeeded` (the
             default). Its logs are always kept.
 
+    Raises:
+        ValueError: `on_finish` has another value.
+
     Example:
         >>> SubmitTFJobOperator(task_id="train", job="train.yaml", overrides=["env.DAY={{ ds }}"])
         # doctest: +SKIP
@@ -261,8 +264,9 @@ class SubmitTFJobOperator(BaseOperator):
 
         Raises:
             AirflowTaskTimeout: The job was not over within `execution_timeout`.
-            AirflowException: The job failed, and another try may help.
-            AirflowFailException: The job failed, and another try does not help.
+            AirflowException: The job failed or could not be followed, and another try may help.
+            AirflowFailException: The job failed or could not be followed, and another try does not
+                help.
         """
         self.links_known = True
         if event.get("timed_out"):

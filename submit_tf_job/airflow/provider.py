@@ -198,7 +198,8 @@ def _settings_of_extra(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _urls_of_fields(host: str, port: int | None, schema: str | None) -> list[str]:
     """Return the ResourceManagers' URLs.
 
-    A host without a scheme or port gets the scheme or port from the other fields.
+    A host without a scheme gets the scheme of the other fields (by default `http`) and, if it has
+    no port, their port (by default 8088). A host with a scheme stays as it is.
     """
     hosts = [part.strip() for part in host.split(",") if part.strip()]
     urls = []

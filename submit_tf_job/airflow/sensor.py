@@ -69,6 +69,8 @@ class SubmitTFJobSensor(BaseSensorOperator):
 
         Raises:
             AirflowSensorTimeout: The job was not over within `timeout`.
+            AirflowException: The job failed, was stopped, or could not be followed;
+                AirflowFailException if another try does not help.
         """
         if event.get("timed_out"):
             from airflow.sdk.exceptions import AirflowSensorTimeout

@@ -144,7 +144,12 @@ class SubmitTFJobTrigger(BaseTrigger):
             await asyncio.sleep(sum(e.seconds for e in found if isinstance(e, Pause)))
 
     def _find_handle(self, client: Client) -> JobHandle | None:
-        """Return the job's handle; None if a sensor waits for a job that is not submitted yet."""
+        """Return the job's handle; None if a sensor waits for a job that is not submitted yet.
+
+        Raises:
+            NoSuchJob: There is no such job, and it is not awaited.
+            DeadlinePassed: The awaited job was not submitted before the deadline.
+        """
         try:
             return client.attach(self.application_id or self.name, own=self.own)
         except NoSuchJob as error:

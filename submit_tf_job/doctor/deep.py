@@ -51,6 +51,10 @@ def deep(
             containers (2 to 20) as nodes of its partition have room, and the mounts are checked,
             too.
         spread: Whether the cluster can put each task on a different node.
+
+    Raises:
+        SettingsError: As for `connect`.
+        AuthError: As for `connect`.
     """
     from submit_tf_job.operations.delete import delete
 
@@ -135,8 +139,8 @@ def _shaped_like_job(
 
 
 def _name_node(settings: Settings) -> str:
-    """Return the NameNode as host:port; "" if the configuration contains no NameNode, or a
-    nameservice.
+    """Return the NameNode as host:port; "" if the configuration names none, or names a nameservice
+    instead.
     """
     from submit_tf_job.storage import default_fs
 

@@ -47,7 +47,8 @@ class ImageSeen:
     Attributes:
         name: The image's name, as in a job spec.
         inspected: The output of `docker image inspect`.
-        programs: The path in the image of each program; "" if not every user can run it.
+        programs: The path in the image of each program; "" if it is missing, or not every user can
+            run it.
         shell: The shell that ran the probe; "" if the image has none.
         python: The interpreter's name.
         python_said: The version of the interpreter, or its error.

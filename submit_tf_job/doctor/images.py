@@ -67,7 +67,8 @@ def check_image(settings: Settings, name: str, *, python: str = "python3") -> Ex
 
     Raises:
         UsageError: YARN does not accept this name of an image.
-        Refused: This machine does not have the image.
+        Refused: This machine does not have the image, or has another kind of processor than the
+            image is for.
         SettingsError: Docker does not respond.
         AuthError: This user may not use Docker's socket.
 

@@ -2,7 +2,7 @@
 (health, metrics, OpenAPI), and what is done for every request: its id, checks, the access log and
 counters.
 
-The web page is three static files, whose script calls /v1 with the visitor's token.
+The web page consists of static files, whose scripts call /v1 with the visitor's token.
 """
 
 from __future__ import annotations
@@ -278,8 +278,8 @@ class _Middleware:
 
 
 def _check_framing(scope: Scope, headers: Headers) -> None:
-    """Refuse a request whose end a proxy and this server might see at different places (RFC 9112,
-    6.1 and 11.2).
+    """Refuse a request of another version of HTTP than 1.0 and 1.1, and one whose end a proxy and
+    this server might see at different places (RFC 9112, 6.1 and 11.2).
 
     h11 itself refuses two different lengths and two Transfer-Encodings, and closes the connection.
     """

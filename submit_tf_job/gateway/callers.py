@@ -215,8 +215,8 @@ class Negotiator:
         krb5_conf: Kerberos configuration; None for the configuration of this machine.
 
     Raises:
-        SettingsError: The keytab has no such key, other users can read it, or the packages of the
-            extra `kerberos` are missing.
+        SettingsError: The keytab has no such key, cannot be used, or can be read by other users; or
+            the packages of the extra `kerberos` are missing.
     """
 
     def __init__(self, keytab: Path, krb5_conf: Path | None = None) -> None:
@@ -250,8 +250,8 @@ class Negotiator:
             token: The base64 text after `Negotiate` in the header; "" if there is none.
 
         Raises:
-            RequestRefused: The token is invalid, is NTLM, or is of a principal that has no valid
-                user name or whose realm the keytab has no key of.
+            RequestRefused: The token is missing or invalid, is NTLM, or is of a principal that has
+                no valid user name or whose realm the keytab has no key of.
         """
         if not token:
             raise _no_ticket("the request has no Kerberos ticket")
@@ -364,6 +364,8 @@ class CallerClients:
             AuthError: The ResourceManager would take the gateway for another user, or does not tell
                 for which.
             ClusterUnavailable: The ResourceManager cannot be reached.
+            SettingsError: No ResourceManager is configured, or the settings for authentication are
+                incomplete.
         """
         with self._locks[caller]:
             if caller not in self._open:

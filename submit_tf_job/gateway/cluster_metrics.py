@@ -141,8 +141,9 @@ class ClusterGauges(Collector):
         return known
 
     def _client_of_owner(self, job: ListedJob) -> Client | None:
-        """Return the client of the user who owns a job; None if this user is not a caller. For any
-        other user, the services API would say that the job does not exist.
+        """Return the client of the user who owns a job; None if this user is not a caller, or if
+        the gateway cannot act for the user. To the client of another user, the services API would
+        report that the job does not exist.
         """
         with suppress(SubmitTFJobError):
             return self._client_of(job.user) if job.user else None

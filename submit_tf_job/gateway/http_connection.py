@@ -56,7 +56,7 @@ class HttpConnection(H11Protocol):
     # --- what is read -----------------------------------------------------------------------------
     def _limit_reading(self) -> None:
         """Start the time limit for the next part of a request, unless the limit has been started
-        already.
+        already. Cancel the limit if nothing is awaited.
 
         uvicorn itself would wait forever for a head that arrives slowly or not at all, and for the
         end of a body that the response did not need.

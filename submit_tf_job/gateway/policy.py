@@ -236,6 +236,8 @@ class Policy:
 
         Raises:
             RequestRefused: A rule does not allow the job.
+            SubmitTFJobError: The policy's file cannot be read, or the caller's jobs cannot be
+                counted.
         """
         rules = self.rules(client.settings.user)
         rules.check_job(planned.job)

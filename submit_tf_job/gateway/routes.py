@@ -153,6 +153,7 @@ def authenticated(request: Request) -> Authenticated:
     Raises:
         RequestRefused: The client is not a known caller, or the policy does not allow the request.
         UsageError: A query parameter is unknown.
+        SettingsError: The file of callers or the policy cannot be read.
     """
     gateway: Gateway = request.app.state.gateway
     # a proxy may have checked another one of several; joined (RFC 9110, 5.2) they are no token

@@ -285,7 +285,8 @@ class Gateway:
 
     def client_of_caller(self, user: str) -> Client | None:
         """Return the client of a user who may be a caller: who is in the callers file, is the
-        gateway's own user, or has called before; None for any other user.
+        gateway's own user, or has called before; None for any other user. Errors are those of
+        `CallerClients.client_of`.
         """
         listed = self.callers.read().values() if self.callers else ()
         if user in listed or user == self.clients.settings.user or self.clients.has_client(user):

@@ -131,7 +131,7 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
 
 
 def _allow_many_connections() -> None:
-    """Raise the soft limit of open files to the hard limit.
+    """Raise the soft limit of open files to the hard limit, or to 65,536 if that is lower.
 
     Idle connections could use up the 1,024 files that a shell allows.
     """
