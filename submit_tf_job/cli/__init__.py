@@ -105,8 +105,8 @@ def add(app: typer.Typer, name: str) -> None:
 
 
 def _wanted_command(arguments: list[str]) -> str:
-    """Return the name of the command; for a shell completion, the name of the command in the line
-    that is completed.
+    """Return the name of the command, "" if there is none; for a shell completion, the name of the
+    command in the line that is completed.
     """
     from submit_tf_job.settings import process_environment
 

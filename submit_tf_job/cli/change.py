@@ -1,4 +1,4 @@
-"""Commands stop, delete, scale, restart, priority, move and extend."""
+"""Commands stop, release, delete, scale, restart, priority, move and extend."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def requested_output(arguments: Sequence[str]) -> str:
 
 
 def from_parser(error: Any, arguments: Sequence[str] = ()) -> UsageError:
-    """Return an error of the parser as a UsageError whose hint contains the usage of the command.
+    """Return an error of the parser as a UsageError whose hint contains the usage of the command,
+    or, if a key of a job spec was given as an option, how `--set` sets it.
 
     Args:
         error: A `ParserError`.
@@ -245,6 +246,9 @@ class Context:
     def settings(self) -> Settings:
         """Read the settings, with these options applied. Unless authentication is `simple`, also
         switch off core dumps of this process, which would contain credentials.
+
+        Raises:
+            SettingsError: The settings are not valid.
         """
         given = {
             "resource_managers": list(self.rm or ()),
@@ -259,7 +263,7 @@ class Context:
 
     def cluster(self, settings: Settings | None = None) -> Cluster:
         """Return a connection to the cluster of the settings; None to read the settings. No request
-        is sent yet.
+        is sent yet. Errors are those of `connect`, and without settings those of `settings`.
         """
         from submit_tf_job.operations.cluster import connect
 
@@ -514,7 +518,7 @@ def takes_ascii_alone(stream: IO[str]) -> bool:
 
 def coloured(stream: IO[str]) -> bool:
     """Return whether a stream gets colours: a terminal, unless NO_COLOR is set
-    (https://no-color.org).
+    (https://no-color.org) or TERM is `dumb`.
     """
     if not stream.isatty():
         return False

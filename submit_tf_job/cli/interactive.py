@@ -182,7 +182,8 @@ def _serve_session(
     context: Context, settings: Settings, planned: Plan, token: Path | None = None
 ) -> int:
     """Submit the job, wait until it runs, print its address, and return the exit status. If the job
-    ends before it runs, print its status instead.
+    ends before it runs, print its status instead; if the address is not known a minute after the
+    start, print how to get it.
     """
     from submit_tf_job.operations.follow import Event, follow
     from submit_tf_job.operations.links import all_links, is_reachable

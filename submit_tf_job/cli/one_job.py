@@ -1,4 +1,4 @@
-"""Commands about one job: status, wait, describe, events, logs, stacks, open and tunnel."""
+"""Commands about one job: status, wait, why, describe, events, logs, stacks, open and tunnel."""
 
 from __future__ import annotations
 

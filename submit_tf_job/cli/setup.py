@@ -210,6 +210,10 @@ def check(
 def _check_all(context: Context, settings: Settings, job: Job, python: str | None) -> int:
     """Check each image of a job once, with the interpreter of the first role that uses the image,
     unless `python` is given. Print the findings, and return the exit status.
+
+    Raises:
+        UsageError: The job has no image.
+        SubmitTFJobError: As `check_image`.
     """
     from submit_tf_job.doctor.images import check_image
 

@@ -114,7 +114,7 @@ class SubmitOptions:
         timeout: How long to follow the job, as text: 90s, 15m, 2h; None for no limit.
 
     Raises:
-        UsageError: Two of the options exclude each other.
+        UsageError: Two of the options exclude each other, or `timeout` is not a duration.
     """
 
     submission_id: str | None
