@@ -128,16 +128,22 @@ def tensorboard(
 
 
 def _uris_of(context: Context, settings: Settings, source: str) -> Mapping[str, str]:
-    """Return name → URI of the directories with a job's events; for a URI that URI itself."""
+    """Return name → URI of the directories with a job's events; for a URI that URI itself.
+
+    Raises:
+        NoSuchJob: There is no such job.
+        UsageError: The job's newest run has no record, or no outputs that are known.
+    """
     if "://" in source:
         return {source: source}
     from submit_tf_job.operations.history import run_history
 
-    newest, *_ = run_history(context.cluster(settings), source, 1)
-    found = events_of({output.name: output.uri for output in newest.outputs})
+    runs = run_history(context.cluster(settings), source, 1)
+    outputs = {output.name: output.uri for run in runs for output in run.outputs}
+    found = events_of(outputs)
     if not found:
         raise UsageError(
-            f"{newest.run} has no outputs that are known",
+            f"{runs[0].run if runs else source} has no outputs that are known",
             hint="give the URI of the directory in which its events are",
         )
     return {f"{source}_{name}": uri for name, uri in found.items()}

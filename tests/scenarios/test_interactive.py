@@ -113,3 +113,14 @@ def test_tensorboard_of_a_job_that_is_over(staged: World) -> None:
     spec = yaml.safe_load(world("tensorboard", "mnist", *IMAGE, "--print").out)
     assert spec["inputs"] == {"mnist_logs": {"uri": "hdfs:///m/logs", "download": True}}
     assert world("tensorboard", "nothing", *IMAGE, "--print").status == 5
+
+
+def test_tensorboard_of_a_job_without_a_record(staged: World) -> None:
+    staged.submitted()
+    for record in (staged.home / "staging/records/mnist").iterdir():
+        record.unlink()
+    done = staged("tensorboard", "mnist", *IMAGE, "--print")
+    assert (done.status, done.err.splitlines()[0]) == (
+        2,
+        "error: mnist has no outputs that are known",
+    )
