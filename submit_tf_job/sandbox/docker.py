@@ -43,7 +43,8 @@ def check_options(options: SandboxOptions, environ: Mapping[str, str]) -> None:
     """Refuse unsupported options before anything is created.
 
     Raises:
-        SandboxError: An option is not supported; the message names it.
+        SandboxError: An option is not supported, or a program that Docker needs is missing; the
+            message names it.
     """
     asked = {
         "gpus": options.gpus,
@@ -211,7 +212,7 @@ def write_programs(state: SandboxState, environ: Mapping[str, str]) -> None:
     of nvidia-smi and of NVIDIA's runtime.
 
     Raises:
-        SandboxError: The executor cannot be used.
+        SandboxError: The executor cannot be used, or a program that it needs is missing.
     """
     layout = state.layout
     layout.programs.mkdir(exist_ok=True)

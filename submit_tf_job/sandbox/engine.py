@@ -296,7 +296,8 @@ def ensure_network(engine: Engine, name: str) -> None:
 
 
 def bridge_problem(engine: Engine) -> str:
-    """Return why containers on the engine's bridge cannot connect to one another, or "".
+    """Return why containers on the engine's bridge cannot connect to one another; "" if they can,
+    or if the firewall rules cannot be read.
 
     Docker without --iptables=false sets the policy of iptables' chain FORWARD to DROP, for the
     whole machine. If the kernel passes bridged packets to iptables (br_netfilter), this policy
@@ -329,7 +330,7 @@ def end_engine(home: Path) -> bool:
         home: Directory of the engine.
 
     Raises:
-        SandboxError: A process could not be ended.
+        SandboxError: A process could not be ended, or a mount could not be removed.
     """
     engine = Engine(home.absolute(), 0)
     identity, sockets = engine.identity, engine.run

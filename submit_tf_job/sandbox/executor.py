@@ -114,6 +114,9 @@ class Places:
         settings: The settings.
         run_as: The user of this machine that containers run as, and that owns the files.
         user: The user who submitted the application.
+
+    Raises:
+        ExecutorRefused: The run-as user does not exist, or is root.
     """
 
     def __init__(self, settings: ExecutorSettings, run_as: str, user: str) -> None:
@@ -147,7 +150,9 @@ class Places:
             self.make(f"{root}/{app}/{container}", 0o2750)
 
     def copy(self, source: str, target: str, mode: int) -> None:
-        """Copy a file for the run-as user; an existing file is never overwritten or followed."""
+        """Copy a file for the run-as user. An existing file is never overwritten or followed: it is
+        a FileExistsError.
+        """
         content = Path(source).read_bytes()
         with open(
             os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb"
@@ -332,7 +337,11 @@ def _delete_files(settings: ExecutorSettings, target: str) -> int:
 
 
 def read_command(path: str) -> dict[str, str]:
-    """Parse a NodeManager's command file: `key=value`, split at the first sign, without escapes."""
+    """Parse a NodeManager's command file: `key=value`, split at the first sign, without escapes.
+
+    Raises:
+        ExecutorRefused: The file is not one.
+    """
     lines = Path(path).read_text(errors="surrogateescape").splitlines()
     if lines[:1] != ["[docker-command-execution]"]:
         raise ExecutorRefused(NOT_BUILT, f"{path} is not a Docker command")
@@ -369,7 +378,11 @@ def check_allowed(settings: ExecutorSettings) -> None:
 
 
 def check_mount(settings: ExecutorSettings, mount: str) -> str:
-    """Return a mount in the syntax of `docker run`; raise an error if the mount is not allowed."""
+    """Return a mount in the syntax of `docker run`.
+
+    Raises:
+        ExecutorRefused: The mount is not allowed, or its source does not exist.
+    """
     source, target, options = [*mount.split(":"), "ro"][:3]
     if not os.path.lexists(source):
         text = (
@@ -389,8 +402,11 @@ def check_mount(settings: ExecutorSettings, mount: str) -> str:
 
 
 def ports_of(docker: DockerCli, command: dict[str, str]) -> list[str]:
-    """Return the options of `docker run` for published ports; none unless the network's driver is
-    `bridge`.
+    """Return the options of `docker run` for published ports: those of the command, or `-P` if it
+    has none; [] unless the network's driver is `bridge`.
+
+    Raises:
+        ExecutorRefused: Docker cannot inspect the network.
     """
     network = command.get("net", "bridge")
     status, out, words = docker.call("network", "inspect", "--format={{.Driver}}", network)
@@ -482,6 +498,9 @@ def container_name(name: str) -> str:
 def watch(docker: DockerCli, name: str, pid_file: str) -> int:
     """Write the PID of a container in the background to the PID file, wait until the container has
     ended, and return its exit status.
+
+    Raises:
+        ExecutorRefused: Docker does not return the exit status.
     """
     pid = docker.field(name, "{{.State.Pid}}")
     if pid and pid != "0":
@@ -532,6 +551,9 @@ def run_docker(settings: ExecutorSettings, path: str) -> NoReturn:
 def options(settings: ExecutorSettings, argv: list[str]) -> int:
     """Run the operation of a command-line option, such as `--run-docker`; return the exit
     status.
+
+    Raises:
+        ExecutorRefused: The option is not supported, or its operation is refused.
     """
     docker = DockerCli(settings)
     if argv[0] == "--checksetup":
@@ -555,6 +577,9 @@ def operation(settings: ExecutorSettings, argv: list[str]) -> int:
     Args:
         settings: The settings.
         argv: The run-as user, the submitter, the operation's number, and its arguments.
+
+    Raises:
+        ExecutorRefused: The operation is not supported, or is refused.
     """
     run_as, user, number, *rest = argv
     if number == "3":

@@ -246,9 +246,9 @@ def java_options(state: SandboxState) -> list[str]:
 
 
 def proxy_users(state: SandboxState) -> dict[str, str]:
-    """Return the rules for proxy users (`hadoop.proxyuser.…`): the sandbox's user may act for all
-    users; with Kerberos, the ResourceManager, which has a separate principal, may do so, and the
-    gateway for the group `users`.
+    """Return the rules for proxy users (`hadoop.proxyuser.…`). Without Kerberos, the sandbox's user
+    may act for all users; with Kerberos instead the ResourceManager, which has a separate
+    principal, and the gateway for the group `users`.
     """
     allowed = {"rm": "*", GATEWAY: "users"} if state.secure else {state.user: "*"}
     rules = {}

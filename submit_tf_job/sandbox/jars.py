@@ -348,7 +348,8 @@ def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
         target: Directory to create.
 
     Raises:
-        SandboxError: The directory is not a Hadoop home, or its services API is missing.
+        SandboxError: The directory is not a Hadoop home, jars are missing in it (such as those of
+            the services API), or the sandbox does not support its version.
     """
     share = hadoop_home / "share" / "hadoop"
     version = _version_of_home(share)

@@ -73,6 +73,9 @@ class Sandbox:
             inherit no other variables.
         progress: Called with one line per step.
 
+    Raises:
+        SandboxError: The name is not valid.
+
     Example:
         >>> dirs = SandboxDirs(Path("/srv/state"), Path("/srv/cache"), Path("/srv/config"))
         >>> sandbox = Sandbox("default", dirs, os.environ, print)
@@ -132,7 +135,8 @@ class Sandbox:
             Whether anything was ended or removed.
 
         Raises:
-            SandboxError: A process could not be ended.
+            SandboxError: A process could not be ended, a file could not be removed, or another
+                process works on the sandbox.
         """
         with self._lock_home():
             there = self._layout.home.exists()

@@ -79,7 +79,7 @@ class SandboxOptions:
         container_path: Directories put first on the PATH of containers, such as the `bin` of a
             virtual environment with TensorFlow.
         resolver: How containers resolve names: `system` (root only), `direct`, or `auto`; `none`
-            for a sandbox without Registry DNS.
+            for a sandbox without Registry DNS. Default `auto`.
         modes: Additions to a simple cluster: Kerberos, two ResourceManagers, TLS, Docker. Default
             none.
         gpus: With Docker: number of simulated GPUs that each node offers; the machine need not have
