@@ -353,12 +353,17 @@ class _FileParser:
         to the directory in which the program was started.
 
         Raises:
-            BadConfiguration: `href` is a URL other than `file:`, the files include each other, or
-                the included file cannot be read.
+            BadConfiguration: `href` is not a valid URL, or a URL other than `file:`; the files
+                include each other; or the included file cannot be read.
         """
         if href is None:
             return
-        parts = urlsplit(href)
+        try:
+            parts = urlsplit(href)
+        except ValueError:
+            raise BadConfiguration(
+                f"{self.path}: includes {href}, which is not a valid URL"
+            ) from None
         if parts.scheme not in ("", "file"):
             raise BadConfiguration(
                 f"{self.path}: includes {href}; only files are included here, so copy it to one"

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from submit_tf_job.container import contract
 
@@ -74,6 +75,16 @@ def parse(text: str | bytes, constant: Callable[[str], Any] = lambda _name: None
         return clean(found)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def url_parts(url: str) -> SplitResult:
+    """Return the parts of a URL; of one with brackets that hold no IPv6 address, which `urlsplit`
+    refuses, empty parts.
+    """
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 # --- fields ---------------------------------------------------------------------------------------

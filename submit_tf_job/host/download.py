@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
+    from http.client import HTTPResponse
     from urllib.request import OpenerDirector
 
 SILENCE_S = 30.0  # longest time without a byte
@@ -103,7 +104,7 @@ def _fetch_to_file(
             stated = answer.headers.get("Content-Length", "")
             if stated.isdecimal() and int(stated) > most:
                 raise DownloadFailed(f"it has {stated} bytes, and {most} are left for files")
-            while piece := answer.read(_PIECE):
+            while piece := _next_piece(answer):
                 size += len(piece)
                 if size > most:
                     raise DownloadFailed(f"it has more than the {most} bytes left for files")
@@ -120,6 +121,18 @@ def _fetch_to_file(
     if stated.isdecimal() and size < int(stated):
         raise DownloadFailed(f"the connection ended after {size} of {stated} bytes")
     return digest.hexdigest()
+
+
+def _next_piece(answer: HTTPResponse) -> bytes:
+    """Return the next bytes of a response; b"" at its end.
+
+    Raises:
+        DownloadFailed: The connection broke: no other `OSError` is one of the network's.
+    """
+    try:
+        return answer.read(_PIECE)
+    except OSError as error:  # of TLS, too, and of a network that is gone
+        raise DownloadFailed(f"cannot be fetched: {error}") from None
 
 
 def _redirecting_opener(*, secure: bool) -> OpenerDirector:

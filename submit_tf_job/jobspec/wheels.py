@@ -24,8 +24,9 @@ import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
+from submit_tf_job.container import untrusted
 from submit_tf_job.host.user_files import read_input
 from submit_tf_job.jobspec.file_contents import sha256_of
 
@@ -418,7 +419,9 @@ def _with_content(
     if found is None:
         return line, []
     before, named, after = found
-    local = unquote(urlsplit(named).path) if named.startswith("file:") else named
+    local = (
+        unquote(untrusted.url_parts(named).path) or named if named.startswith("file:") else named
+    )
     path = base / local
     if not path.is_dir():
         return line, list(_content_hashes(path))

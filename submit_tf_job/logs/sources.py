@@ -170,9 +170,9 @@ def log_server_of(properties: Mapping[str, str]) -> str | None:
     `yarn.log.server.url`, the address of the log server's web page.
     """
     service = properties.get("yarn.log.server.web-service.url", "").strip().rstrip("/")
-    if service.startswith(("http://", "https://")):
+    if service.startswith(("http://", "https://")) and untrusted.url_parts(service).netloc:
         return service
-    page = urlsplit(properties.get("yarn.log.server.url", "").strip())
+    page = untrusted.url_parts(properties.get("yarn.log.server.url", "").strip())
     service = {"jobhistory": "history", "applicationhistory": "applicationhistory"}.get(
         page.path.strip("/").partition("/")[0], ""
     )

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
+from submit_tf_job.container import untrusted
 from submit_tf_job.errors import AuthError, SettingsError
 from submit_tf_job.settings import Settings
 
@@ -276,9 +276,9 @@ def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
         return None
     parts = uri_parts(staging)
     if not parts.netloc:
-        parts = urlsplit(default_file_system(conf))._replace(path=parts.path)
+        parts = untrusted.url_parts(default_file_system(conf))._replace(path=parts.path)
     if parts.scheme == "viewfs":
-        parts = urlsplit(resolve_viewfs(parts.netloc, parts.path, conf) or "")
+        parts = untrusted.url_parts(resolve_viewfs(parts.netloc, parts.path, conf) or "")
     if parts.scheme != "hdfs":
         return None
     protocol, addresses = web_addresses(parts.netloc, conf)

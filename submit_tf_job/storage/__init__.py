@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from submit_tf_job.container import untrusted
 from submit_tf_job.container.hadoop import default_authority, default_file_system, web_addresses
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.host.hadoopconf import HDFS, HadoopConfiguration, configuration, listed
@@ -198,13 +199,15 @@ def _default_of(conf: HadoopConfiguration, directory: Path) -> str:
             f"{conf.origins['fs.defaultFS']}: fs.defaultFS has {variable}, which is not set here",
             hint="Set the variable, or name the storage itself, such as hdfs://namenode:8020.",
         )
-    if not _DEFAULT.fullmatch(found):  # URI(): Hadoop says "Illegal character in authority"
+    parts = untrusted.url_parts(found)
+    # java.net.URI: Hadoop says "Illegal character in authority"
+    if not (parts.scheme and _DEFAULT.fullmatch(found)):
         raise SettingsError(
             f"{conf.origins['fs.defaultFS']}: fs.defaultFS is {found!r}, which is not the address "
             "of a file system",
             hint="Write one, such as hdfs://namenode:8020, or name the storage itself.",
         )
-    return found.rstrip("/") if urlsplit(found).netloc else found
+    return found.rstrip("/") if parts.netloc else found
 
 
 def is_own_hdfs(uri: str, hadoop_conf: Path | None) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from submit_tf_job import waiting
+from submit_tf_job.container import untrusted
 from submit_tf_job.container.hadoop import (
     addresses_of,
     default_authority,
@@ -277,7 +278,9 @@ def _with_fallback(table: str, conf: dict[str, str]) -> dict[str, str]:
     links = [target for name, target in sorted(conf.items()) if name.startswith(f"{prefix}.")]
     if not links or f"{prefix}Fallback" in conf:
         return conf
-    parts = urlsplit(links[0])
+    parts = untrusted.url_parts(links[0])
+    if not parts.scheme:
+        return conf
     return {**conf, f"{prefix}Fallback": f"{parts.scheme}://{parts.netloc}/.no-such-mount"}
 
 

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable, Iterable
 from urllib.parse import SplitResult, urlsplit
 
+from submit_tf_job.container import untrusted
 from submit_tf_job.yarn.response import Reply, TransportError
 
 Resolve = Callable[[str], frozenset[str]]
@@ -79,7 +80,7 @@ class ResourceManagers:
     def _redirect_of_standby(self, location: str | None, asked: str) -> TransportError | None:
         if location is None:
             return TransportError("standby, and no ResourceManager is active")
-        target = urlsplit(location)
+        target = untrusted.url_parts(location)
         if target.hostname is None or not _has_port(target):
             return TransportError("standby")
         known = self._configured_address(target)

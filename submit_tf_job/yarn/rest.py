@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
+from submit_tf_job.container import untrusted
 from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.errors import unauthenticated
@@ -184,7 +185,7 @@ class HttpClient:
         """The scheme of the last link to a node that the ResourceManager wrote, which is that of
         its yarn.http.policy; "" if there is none, or if it leads to a gateway in front of it.
         """
-        parts = urlsplit(self._node_link)
+        parts = untrusted.url_parts(self._node_link)
         if parts.scheme not in ("http", "https"):
             return ""
         gateways = {urlsplit(url).netloc for url in self.rms.urls}

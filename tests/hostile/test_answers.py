@@ -235,6 +235,11 @@ def test_redirect_to_another_host_is_refused(
     assert not trap.asked, "a redirect was followed to a host that is not configured"
 
 
+def test_redirect_to_an_address_that_is_none_is_a_standby_s(cli: Cli, serve: Serve) -> None:
+    server = serve(always(raw(307, b"", "text/plain", "Location: http://[x/ws")))
+    said(cli(*STATUS, "--rm", server.url()), 7, UNREACHED % (r"http://\S+", "standby"))
+
+
 def test_cookie_is_ignored(cli: Cli, serve: Serve) -> None:
     cookie = 'Set-Cookie: hadoop.auth="u=mallory&t=simple"; Path=/'
     server = serve(always(raw(200, b'{"apps": {}}', "application/json", cookie)))

@@ -447,6 +447,9 @@ def test_hadoop_configuration_says_what_it_lacks(host: Host) -> None:
     host.write(path, f'<configuration {XI}><xi:include href="gone.xml"/></configuration>')
     said = f"{path}: includes gone.xml, which is not there"
     assert host.refused(HADOOP_CONF_DIR=str(path.parent))[0] == said
+    host.write(path, f'<configuration {XI}><xi:include href="file://[x/y"/></configuration>')
+    said = f"{path}: includes file://[x/y, which is not a valid URL"
+    assert host.refused(HADOOP_CONF_DIR=str(path.parent))[0] == said
 
 
 def test_hadoops_own_variables_name_the_user(host: Host) -> None:

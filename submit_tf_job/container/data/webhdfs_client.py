@@ -13,8 +13,9 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from unicodedata import normalize
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode
 
+from submit_tf_job.container import untrusted
 from submit_tf_job.container.data.store import (
     PIECE,
     Entry,
@@ -99,7 +100,7 @@ class WebHdfs(FileStore):
     def _connect_to_target(
         self, location: Any, path: str
     ) -> tuple[http.client.HTTPConnection, str]:
-        parts = urlsplit(str(location or ""))
+        parts = untrusted.url_parts(str(location or ""))
         if not parts.netloc:
             raise StoreError(f"{path}: the NameNode named no DataNode")
         target = parts.path

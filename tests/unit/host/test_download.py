@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import ssl
 from collections.abc import Callable
 from email.message import Message
 from pathlib import Path
@@ -27,6 +28,11 @@ class Answer(io.BytesIO):
         self.headers = Message()
         if length is not None:
             self.headers["Content-Length"] = str(length)
+
+
+class Broken(Answer):
+    def read(self, size: int | None = -1, /) -> bytes:
+        raise ssl.SSLError("bad record mac")
 
 
 @pytest.fixture
@@ -74,6 +80,7 @@ def test_download_of_a_known_hash_asks_nobody_again(serve: Any, tmp_path: Path) 
         (HTTPError(URL, 404, "No", Message(), None), 9, "", "the server answers 404 No"),
         (URLError("no route to host"), 9, "", "cannot be fetched: no route to host"),
         (TimeoutError("timed out"), 9, "", "cannot be fetched: timed out"),
+        (Broken(CONTENT), 9, "", "cannot be fetched: ('bad record mac',)"),
         (ValueError("Invalid IPv6 URL https://[x/?signature=abc"), 9, "", INVALID),
     ],
 )

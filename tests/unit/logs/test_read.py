@@ -276,6 +276,8 @@ yarn.log.server.url http://jhs:19888/jobhistory/logs http://jhs:19888/ws/v1/hist
 yarn.log.server.url https://jhs:19890/jobhistory/logs/ https://jhs:19890/ws/v1/history
 yarn.log.server.url http://ahs:8188/applicationhistory/logs/ http://ahs:8188/ws/v1/applicationhistory
 yarn.log.server.url ftp://x/jobhistory -
+yarn.log.server.url http://[x/jobhistory -
+yarn.log.server.web-service.url http://[x]/ws/v1/history -
 another http://x/jobhistory -
 """
 

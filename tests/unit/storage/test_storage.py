@@ -73,6 +73,7 @@ def write_conf(directory: Path, **files: dict[str, str]) -> Path:
                 "hdfs://namenode:8020\u00a0",  # Java's trim leaves a no-break space
                 "hdfs://$NAMENODE:8020",
                 "/namenode",
+                "hdfs://[zz]:8020",
             )
         ),
         ("<configuration>", "core-site.xml: cannot be read"),
