@@ -12,6 +12,7 @@ from submit_tf_job.settings import AUTH_METHODS, Settings, known_profiles
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.cluster import Cluster
+    from submit_tf_job.yarn.observed import ObservedService
 
 ANSWER_S = 0.8  # time limit for the cluster: the user waits at the prompt
 _JOBS = 200
@@ -81,12 +82,16 @@ def _names_of_jobs(line: _CommandLine) -> Iterable[str]:
     return [job.name for job in listed if job.name]
 
 
-def _instances_by_role(line: _CommandLine) -> Mapping[str, int]:
+def _service_of_job(line: _CommandLine) -> ObservedService:
     from submit_tf_job.operations.runs import find
 
     cluster = _connect_briefly(line)
-    service = cluster.client.get_service(find(cluster, str(line.params["job"])).run)
-    return {component.name: component.number_of_containers or 0 for component in service.components}
+    return cluster.client.get_service(find(cluster, str(line.params["job"])).run)
+
+
+def _instances_by_role(line: _CommandLine) -> Mapping[str, int]:
+    components = _service_of_job(line).components
+    return {component.name: component.number_of_containers or 0 for component in components}
 
 
 def _tasks_of(components: Mapping[str, int]) -> Iterator[str]:
@@ -100,9 +105,9 @@ def _roles_and_tasks(line: _CommandLine) -> Iterable[str]:
 
 
 def _scalable_roles(line: _CommandLine) -> Iterable[str]:
-    from submit_tf_job.jobspec.job import TRAINING_ROLES
+    from submit_tf_job.operations.change import scalable_roles
 
-    return [f"{role}=" for role in _instances_by_role(line) if role not in TRAINING_ROLES]
+    return [f"{role}=" for role in scalable_roles(_service_of_job(line))]
 
 
 def _job_states(_line: _CommandLine) -> Iterable[str]:

@@ -135,6 +135,17 @@ def _is_elastic(component: ObservedComponent, count: int) -> bool:
     )
 
 
+def scalable_roles(service: ObservedService) -> list[str]:
+    """Return the roles whose number of tasks can be changed: sidecars and elastic roles."""
+    found = []
+    for component in service.components:
+        with suppress(UsageError):
+            if service_properties.INSTANCES not in component.properties:
+                _refuse_members(service, component)
+            found.append(component.name)
+    return found
+
+
 def _refuse_members(service: ObservedService, component: ObservedComponent) -> None:
     from submit_tf_job.container import contract
     from submit_tf_job.jobspec.job import TRAINING_ROLES, Strategy

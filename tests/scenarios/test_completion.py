@@ -45,7 +45,16 @@ def test_completion_of_jobs_tasks_and_roles(shell: Any) -> None:
     assert shell("restart mnist ") == ["board-0", "board-1", "chief-0"]
     assert shell("logs mnist board") == ["board", "board-0", "board-1"]
     assert shell("logs mnist a") == ["am"]
-    assert shell("scale mnist ") == ["board="], "a chief cannot be scaled"
+    assert shell("scale mnist ") == [], "neither a chief nor another role that trains"
+
+
+def test_completion_offers_the_roles_that_can_be_scaled(world: World, shell: Any) -> None:
+    sized = {"memory": "1Gi"}
+    monitor = {**sized, "instances": 1, "command": "b"}
+    workers = {**sized, "instances": {"min": 1, "max": 4}}
+    shell.submitted(strategy="torch", retries=2, roles={"worker": workers, "monitor": monitor})
+    assert "witness" in {component["name"] for component in world.service["components"]}
+    assert shell("scale mnist ") == ["monitor=", "worker="]
 
 
 @pytest.mark.parametrize("line", ["status ", "restart mnist ", "logs mnist ", "list --profile "])
