@@ -604,7 +604,7 @@ class Client:
             >>> [run.metrics.get("loss") for run in client.history("mnist")]  # doctest: +SKIP
         """
         _check_texts(job=job)
-        _check_limit(limit)
+        _check_limit(limit, is_needed=True)
         return run_history(self.cluster, job, limit)
 
     def compare(self, *names: str, sort: str | None = None) -> ComparedRuns:
@@ -670,9 +670,13 @@ class Client:
         return read_room(self.cluster, job)
 
 
-def _check_limit(limit: int | None) -> None:
-    """Refuse a value that is neither None nor a whole number of at least 1."""
-    if limit is not None and not (isinstance(limit, int) and limit >= 1):
+def _check_limit(limit: int | None, *, is_needed: bool = False) -> None:
+    """Refuse a value that is not a whole number of at least 1; None is accepted unless
+    `is_needed`.
+    """
+    if limit is None and not is_needed:
+        return
+    if not (isinstance(limit, int) and limit >= 1):
         raise UsageError(f"limit: expected a whole number of at least 1, found {limit!r}")
 
 

@@ -101,6 +101,7 @@ NO_JOB = "job: expected a mapping with keys of a job spec, found NoneType"
         (lambda: client().jobs(user=3), "user: expected a text, found 3"),  # type: ignore[arg-type]
         (lambda: client().jobs(limit=-1), f"{NO_LIMIT} -1"),
         (lambda: client().jobs(limit="3"), f"{NO_LIMIT} '3'"),  # type: ignore[arg-type]
+        (lambda: client().history(limit=None), f"{NO_LIMIT} None"),  # type: ignore[arg-type]
         (lambda: client().check("nope"), "there is no check 'nope'"),
         (lambda: submit_tf_job.Client(3), "profile: expected a text, found 3"),  # type: ignore[arg-type]
         (lambda: submit_tf_job.run(len, "a", job=None, local=True), NO_JOB),  # type: ignore[call-overload]
