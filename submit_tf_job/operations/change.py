@@ -2,7 +2,7 @@
 
 Each of these functions but `restart` is idempotent. They wait for their effect, unless `wait` is
 False, and change only the caller's own jobs: the services API finds a service by user and name.
-Given the name of another user's job, it would change the caller's job of the same name.
+Given the name of another user's job, the API would change the caller's job of the same name.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.observed import AppReport
 
 
-_USAGE_EVERY_S = 15.0  # between two reads by a live view; the container writes it as often
+_USAGE_EVERY_S = 15.0  # between two reads by a live view; the container writes it every 10 s
 
 
 def usage_of_status(

@@ -157,7 +157,7 @@ def own_directories(uploads: Iterable[Upload]) -> list[str]:
 
 def forget_files(name: str, settings: Settings, services: str, posted_ms: int) -> None:
     """Remove the staged files of a job without runs, except files that a submission may be about to
-    use. Do nothing without a staging directory, or if the settings do not allow to open it.
+    use. Do nothing without a staging directory, or if it cannot be opened with the settings.
 
     Args:
         name: The job's name.

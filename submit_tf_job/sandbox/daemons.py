@@ -31,8 +31,8 @@ class Daemon:
         health: Raises NotWell unless the daemon is healthy.
         heap: The daemon's -Xmx; "" if it is not a JVM.
         mode: The mode in which a sandbox has the daemon. None means every sandbox, with two
-            exceptions: it has only as many NodeManagers as nodes, and no Registry DNS if names are
-            not resolved.
+            exceptions: a sandbox has only as many NodeManagers as nodes, and no Registry DNS if
+            names are not resolved.
         ports: The purposes of the ports at which the daemon listens (TCP; for `dns`, also UDP).
         offset: The place of the daemon's first port in a sandbox's block of ports.
     """

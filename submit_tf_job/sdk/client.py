@@ -538,6 +538,7 @@ class Client:
             AuthError: The job belongs to another user.
             UsageError: `job` is not a valid name.
             ClusterUnavailable: The cluster failed; runs may or may not have been deleted.
+            DeadlinePassed: With `force`: YARN has not ended a live run within two minutes.
         """
         return delete(self.cluster, job, force=force)
 

@@ -511,6 +511,7 @@ class JobHandle:
             NoSuchJob: Neither YARN, nor HDFS, nor a record knows the run any more.
             AuthError: The run belongs to another user.
             ClusterUnavailable: The cluster failed; the run may or may not have been deleted.
+            DeadlinePassed: With `force`: YARN has not ended the run within two minutes.
         """
         return bool(delete(self._connected_cluster, self.run, force=force))
 
