@@ -368,8 +368,8 @@ class TaskCommand:
         """End the command, and get ready to start it again as the given generation.
 
         `renewed` is called when the task is ready: at once if no command runs, so that the next
-        message may already start the command. If a port cannot be reserved again, that is recorded
-        as the end of the command instead.
+        message may already start the command. If a port cannot be reserved again, or an output not
+        be emptied, that is recorded as the end of the command instead.
         """
         self.next_generation = generation
         if not self.renewing:
@@ -386,14 +386,15 @@ class TaskCommand:
         self.renewing = self.preparing = False
         self.generation = self.next_generation
         if not self.problem:  # else another container prepares the task anew
-            if self.child:
+            had_run = self.child is not None
+            if had_run:
                 self.forget()
                 self._give_up_ports()
                 self.env = dict(self.prepared)
-                if self.data:
-                    self.data.renew()
             self.record = None
             try:
+                if had_run and self.data:
+                    self.data.renew()
                 if not self.reserved:
                     self.reserved = ports.reserve_own(self.info, self.signals)
                 if not self.held and self.info.roles[self.info.role].get("ports"):

@@ -413,6 +413,29 @@ def test_stop_that_does_not_wait_tells_what_is_lost(job: Cluster, hdfs: WebNameN
     assert told.startswith(f"the output m of chief-0 is not stored at {on(hdfs)}: stopped")
 
 
+def test_stop_after_the_output_is_stored_does_not_call_it_lost(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    """The copying process is held while it clears away what the output has replaced."""
+    hdfs.put("/models/m/old", b"old")
+    ends = threading.Event()
+
+    def hold(_operation: str, _path: str) -> None:
+        if any(path.startswith("/user/alice/.Trash/Current/models/m/") for path in hdfs.files):
+            ends.wait(240)
+
+    hdfs.before = hold
+    storing(job, on(hdfs), overwrite=True)
+    job.until(lambda: "is now at" in json.dumps(job.report().get("warnings")))
+    stop(job, signal.SIGTERM)
+    assert job.wait("chief-0") == 143
+    ends.set()
+    assert (job.outcome("chief-0")["status"], job.outcome("chief-0")["reason"]) == (0, "exited")
+    assert stored(hdfs) == NEW
+    [told] = job.report()["warnings"]
+    assert "is now at" in told
+
+
 def test_stop_that_waits_stores_what_other_tasks_save(job: Cluster, hdfs: WebNameNode) -> None:
     roles = {"chief": role(1, "trains", TRAIN), "worker": role(1, "trains", TRAIN)}
     job.job(roles, data=output(on(hdfs), upload="every-task", on_failure="upload"))
@@ -423,6 +446,23 @@ def test_stop_that_waits_stores_what_other_tasks_save(job: Cluster, hdfs: WebNam
     for name in job.names():
         assert stored(hdfs, f"/models/m/{name}") == NEW
     assert job.report()["warnings"] == []
+
+
+def test_an_output_that_cannot_be_emptied_for_a_retry_fails_the_task(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    """Its program has put a file in the place of the directory of all outputs."""
+    chief = f"rm -rf tfjob-outputs; touch tfjob-outputs; echo here; {HOLD}"
+    roles = {"chief": role(1, "trains", chief), "worker": role(1, "trains", HOLD)}
+    job.job(roles, data=output(on(hdfs)), retries={"max": 3, "on": ["lost"]})
+    job.start()
+    job.printed("chief-0", "here")
+    job.printed("worker-0", "generation 0")
+    job.replace("worker-0")
+    assert job.wait("chief-0") == 0  # YARN would start it again after any other
+    failure = job.report()["first_failure"]
+    assert (failure["task"], failure["reason"]) == ("chief-0", "input-failed")
+    assert "/tfjob-outputs/m cannot be made: " in failure["message"]
 
 
 @pytest.mark.parametrize("on_retry", ["empty", "keep"])

@@ -35,6 +35,8 @@ WORDS = {
 }
 TRANSFER = "submit_tf_job.container.data.transfer"
 FETCH_FAILED, STORE_FAILED = "input-failed", "output-failed"
+# the last message where the process did not say it; how much it copied is not known
+_ALL_STORED = {"t": "done", "files": 0, "bytes": 0}
 
 
 class Stopped(Exception):
@@ -111,6 +113,9 @@ class Data:
 
         A killed command may have left half a file. Removing files may take long, so a thread does
         it.
+
+        Raises:
+            BootstrapProblem: The directory of an output cannot be made.
         """
         for name, item in self.task["outputs"].items():
             if item["upload"] and item["on_retry"] == "empty":
@@ -309,8 +314,12 @@ class _Copy:
         return done
 
     def failed(self, why: str) -> dict[str, Any]:
-        """Return the last message for a copy that has failed, with the reason."""
+        """Return the last message for a copy that has failed, with the reason; if nothing is left
+        to copy, that of a copy that is done.
+        """
         left = [step for step in self.steps if "stored" not in step]
+        if not left:
+            return dict(_ALL_STORED)
         each = [{"name": step["name"], "uri": step["uri"], "why": why} for step in left]
         return dict(each[0], t="failed", more=each[1:])
 
@@ -348,7 +357,7 @@ class _Copy:
             finally:
                 process.kill()
         if all("stored" in step for step in self.steps):
-            return {"t": "done", "files": 0, "bytes": 0}
+            return dict(_ALL_STORED)
         # its own failure is in the log; whatever it is, the container is kept for a while
         how = f"exit status {died}" if died >= 0 else "killed, or out of memory"
         raise StoreError(f"the copying process died ({how})", transient=True)
