@@ -119,7 +119,7 @@ class Login:
 
     def _by_library(self, env: Mapping[str, str]) -> float:
         """Log in with MIT's library, and return the ticket's lifetime in seconds; 0 if the image
-        has no such library, or it crashes.
+        has no such library, Python cannot call it, or it crashes.
 
         Raises:
             LoginFailed: The library could not log in.
@@ -224,15 +224,15 @@ def gss_login() -> str:
     process.
 
     Returns:
-        `ok` and the ticket's lifetime in seconds; `none` if the image has no such library; or
-        `failed` and the library's message.
+        `ok` and the ticket's lifetime in seconds; `none` if the image has no such library, or a
+        Python without ctypes; or `failed` and the library's message.
     """
-    import ctypes  # which not every image has
-    from ctypes import byref
-
     try:
+        import ctypes  # which not every image has
+        from ctypes import byref
+
         lib = ctypes.CDLL(LIBRARY)
-    except OSError:
+    except (ImportError, OSError):
         return "none"
     number = ctypes.c_uint32  # the C type OM_uint32
     acquire, inquire = lib.gss_acquire_cred, lib.gss_inquire_cred

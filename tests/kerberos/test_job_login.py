@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sys
+import sysconfig
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,6 +178,21 @@ def test_by_kinit_without_a_library(task: Cluster, kdc: Kdc, svc: Path, tmp_path
     assert f"the login of svc/_HOST@{REALM} failed: the image has neither " in said
     assert "libgssapi_krb5.so.2 nor kinit" in said
     assert "the program has only YARN's delegation tokens, and loses HDFS with them" in said
+
+
+def test_by_kinit_with_a_python_without_ctypes(
+    task: Cluster, kdc: Kdc, svc: Path, tmp_path: Path
+) -> None:
+    """The library is there, and this Python cannot call it."""
+    library = Path(sysconfig.get_path("stdlib"))
+    home = tmp_path / "home" / "lib" / library.name
+    home.mkdir(parents=True)
+    for entry in library.iterdir():
+        if entry.name != "ctypes":
+            (home / entry.name).symlink_to(entry)
+    status, said = run(task, kdc, svc, "klist", PYTHONHOME=os.fspath(tmp_path / "home"))
+    assert status == 0, said
+    assert f"Default principal: {PRINCIPAL}" in task.stdout("chief-0")
 
 
 def _only(folder: Path, *programs: str) -> Path:
