@@ -392,7 +392,7 @@ def in_order(files: Sequence[Iterable[Run]]) -> Iterator[Run]:
     line of all.
 
     Raises:
-        SettingsError: The disk has no space for the temporary file.
+        SettingsError: There is no room for the temporary file.
     """
     if len(files) == 1:
         yield from files[0]
@@ -415,11 +415,21 @@ def _unpacked_time(time: float) -> float | None:
     return None if math.isnan(time) else time
 
 
+def _no_room(error: OSError) -> SettingsError:
+    return SettingsError(
+        f"there is no room for a temporary file to sort the logs: {error.strerror}",
+        hint="Set TMPDIR to a larger directory, or use --tail, or name one task.",
+    )
+
+
 class _Spool:
     """The runs of lines (`Run`) of many log files in one temporary file, which has no name."""
 
     def __enter__(self) -> _Spool:
-        self._file = tempfile.TemporaryFile()
+        try:
+            self._file = tempfile.TemporaryFile()
+        except OSError as error:  # a full disk has no usable temporary directory
+            raise _no_room(error) from None
         return self
 
     def __exit__(self, *_failure: object) -> None:
@@ -441,10 +451,7 @@ class _Spool:
                 )
             self._file.flush()
         except OSError as error:
-            raise SettingsError(
-                f"no space in {tempfile.gettempdir()} to sort the logs: {error.strerror}",
-                hint="Set TMPDIR to a larger directory, or use --tail, or name one task.",
-            ) from None
+            raise _no_room(error) from None
         if origin is None:
             return iter(())
         return self._reread_runs(origin, start, self._file.tell())

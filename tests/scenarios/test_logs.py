@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 import time
 from typing import Any
 
@@ -127,6 +128,22 @@ def test_logs_escape_controls(world: World, two: dict[str, str], written: bytes,
     lines = world("logs", "mnist", "worker-0", "--file", "x.txt", "-o", "json").out.splitlines()
     assert all(line.isprintable() for line in lines)
     assert len([json.loads(line) for line in lines]) == text.count("\n") + 1
+
+
+def test_logs_of_many_tasks_need_room_to_be_sorted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roles = {"worker": {"memory": "1Gi", "instances": 9}}
+    world.submitted(strategy="custom", roles=roles)
+    for container in world.runs(*(f"worker-{number}" for number in range(9))).values():
+        world.writes(container, "stdout.txt", "a line\n")
+    monkeypatch.setattr(tempfile, "tempdir", "/no/such/directory")
+    assert world("logs", "mnist") == Done(
+        2,
+        "",
+        "error: there is no room for a temporary file to sort the logs: No such file or directory\n"
+        "  hint: Set TMPDIR to a larger directory, or use --tail, or name one task.\n",
+    )
 
 
 def test_logs_resume_after_a_broken_connection(world: World, two: dict[str, str]) -> None:
