@@ -378,6 +378,8 @@ class TrainingClient:
         only_first = is_master and replica_type is None and replica_index is None
         tasks = self.get_job_pod_names(name, namespace, only_first, replica_type, replica_index)
         found: dict[str, list[str]] = {task: [] for task in tasks}
+        if not tasks:
+            return {}, {}
         with _as_kubeflow("read the logs of", name):
             task = tasks[0] if len(tasks) == 1 else None
             for line in self._client.attach(name).logs(task, follow=follow):

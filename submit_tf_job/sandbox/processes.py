@@ -24,6 +24,7 @@ _SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/mit/sbin")
 
 # The shell ends at once, so that the daemon is not a child of the caller: it leaves no zombie in a
 # long-lived caller, and keeps no pipe open.
+_LAUNCH_S = 120  # of the shell; a machine may stand still
 _LAUNCH = 'umask 022; cd "$1" || exit 1; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & echo $!'
 
 
@@ -148,18 +149,21 @@ def launch(argv: Sequence[str], environ: Mapping[str, str], cwd: Path, log: Path
     """Start a daemon in a separate session, and append its output to a log file.
 
     Raises:
-        SandboxError: The shell that starts it failed.
+        SandboxError: The shell that starts it failed, or took longer than two minutes.
     """
-    done = subprocess.run(
-        ["/bin/sh", "-c", _LAUNCH, "sh", str(cwd), str(log), *argv],
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        start_new_session=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", _LAUNCH, "sh", str(cwd), str(log), *argv],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_LAUNCH_S,
+            start_new_session=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SandboxError(f"could not start {argv[0]} within {_LAUNCH_S} s") from None
     if done.returncode != 0 or not done.stdout.strip().isdigit():
         raise SandboxError(f"could not start {argv[0]}: {done.stderr.strip()}")
     pid = int(done.stdout)

@@ -346,6 +346,9 @@ def test_master_of_a_job_is_its_deciding_task(world: World, reported: bool) -> N
         world.writes(container, "stdout.txt", f"from {task}\n")
     assert client.get_job_pod_names("mnist", is_master=True) == ["worker-0"]
     assert client.get_job_logs("mnist") == ({"worker-0": "from worker-0\n"}, {})
+    world.asked()
+    assert client.get_job_logs("mnist", replica_type="evaluator") == ({}, {})
+    assert not [path for _, path in world.asked() if path.endswith("stdout.txt")]
     assert {"ps-0", "worker-0", "worker-1"} <= set(client.get_job_pod_names("mnist"))
 
 
