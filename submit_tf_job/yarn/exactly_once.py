@@ -139,10 +139,10 @@ class Submitted:
 
     Attributes:
         run: The run's name.
-        number: The run's number.
+        number: The run's number; of a run that `retries.memory` started, the number of the run that
+            it follows.
         application_id: The application of the run.
         adopted: Whether the application was there already, so that no POST of this call started it.
-        finished: Whether the application had already ended when it was found.
         after: The earlier run of the same key, which has ended; "" if there was none.
         live: Names of the other runs of the job that are alive.
         alone: Whether a POST of this call started the run, and it is the job's only live run.
@@ -152,7 +152,6 @@ class Submitted:
     number: int
     application_id: str
     adopted: bool = False
-    finished: bool = False
     after: str = ""
     live: tuple[str, ...] = ()
     alone: bool = False
@@ -193,7 +192,7 @@ def submit(
 
     Raises:
         NameTaken: when a run of another submission of the job is alive, or YARN has refused the
-            name as taken in more than `SPOILED_MAX` POSTs.
+            name as taken in more than `SPOILED_MAX` POSTs of this call.
         Refused, AuthError: when the cluster rejected it.
         AnswerLost: when a POST may have been accepted, and the outcome cannot be determined.
         DeadlinePassed: when the deadline passed before the outcome was known, or the
@@ -217,13 +216,11 @@ class _TriedNumber:
         number: The number.
         name: The name of its run.
         unchanged_since: Since when everything that is read about the name has been the same.
-        waits_since: Since when this call has waited for the name: the time when it first read
-            everything about the name.
-        last_view: What was read about the name last.
+        waits_since: Since when this call has tried the number.
+        last_fingerprint: What `unchanged_since` compares, as it was read last.
         lost_post_at: When the response to a POST of the name was lost; None if no response was
             lost.
-        of_this_call: Whether this call has posted a service with the name, or found its application
-            still alive.
+        begun_during_call: As `View.begun_during_call`.
         app_seen_at: Id of the application in the stored service → when this call first read that
             id.
         wait_was_told: Whether the caller was told that it waits for the name.
@@ -233,9 +230,9 @@ class _TriedNumber:
     name: str
     unchanged_since: float
     waits_since: float
-    last_view: object = None
+    last_fingerprint: object = None
     lost_post_at: float | None = None
-    of_this_call: bool = False
+    begun_during_call: bool = False
     app_seen_at: dict[str, float] = field(default_factory=dict)
     wait_was_told: bool = False
 
@@ -281,7 +278,7 @@ class _Submitting:
         """Read and act until the submission exists, or it is clear that it cannot succeed."""
         first = self._live_runs()
         self._try_number(self._first_number(first))
-        live: tuple[AppReport, ...] | None = first
+        live: tuple[AppReport, ...] | None = first  # for the first look alone
         spoiled, last, pause_s = 0, None, _PAUSE_S
         while True:
             with self._outcome_known():
@@ -342,7 +339,7 @@ class _Submitting:
         """
         app = action.app
         if app is not None and _may_be_withdrawn(app):
-            rival = next((other for other in action.older if self._place_of(other) is None), None)
+            rival = next((other for other in action.older if self._number_of(other) is None), None)
             if rival is not None:
                 raise self._name_taken(rival)
             if self._waits_for_leader(app):
@@ -353,9 +350,7 @@ class _Submitting:
             if app is None or app.ended:  # since it was listed
                 return None
         self._kill_apps(action.kill, ACCEPTED_TWICE)
-        return self._submitted_as(
-            action.app_id, adopted=True, finished=action.finished, others=seen.other_live_runs
-        )
+        return self._submitted_as(action.app_id, adopted=True, others=seen.other_live_runs)
 
     def _waits_for_leader(self, app: AppReport) -> bool:
         """Wait if the active ResourceManager is new and may not list the older applications yet;
@@ -379,10 +374,10 @@ class _Submitting:
         Raises:
             NameTaken: The other run belongs to another submission.
         """
-        place = self._place_of(app)
-        if place is None:
+        number = self._number_of(app)
+        if number is None:
             raise self._name_taken(app)
-        number, run = place, app.name or ""
+        run = app.name or ""
         if run == self._submission.name_of(number):
             self._wait_for_change(
                 f"{run} is of the same submission, and was not expected", _PAUSE_S
@@ -394,7 +389,7 @@ class _Submitting:
             return None
         return Submitted(run, number, app.id, adopted=True)
 
-    def _place_of(self, app: AppReport) -> int | None:
+    def _number_of(self, app: AppReport) -> int | None:
         """Return the number of a run of this submission. For a run that `retries.memory` started,
         return the number of the run that it follows. Return None for a run of another submission.
         """
@@ -423,12 +418,11 @@ class _Submitting:
         app_id: str,
         *,
         adopted: bool = False,
-        finished: bool = False,
         others: Iterable[AppReport] = (),
     ) -> Submitted:
         live = tuple(app.name or "" for app in others)
         tried, after = self._tried, self._ended_before
-        return Submitted(tried.name, tried.number, app_id, adopted, finished, after, live)
+        return Submitted(tried.name, tried.number, app_id, adopted, after, live)
 
     # --- numbers ---
 
@@ -532,12 +526,14 @@ class _Submitting:
             own = apps.get(app_id) or self._client.app(app_id, deadline=self._deadline)
         live = tuple(sorted((app for app in apps.values() if not app.ended), key=in_order))
         known = stored and (stored.key, stored.app_id, stored.torn)
-        view = (known, unread_for is None, sorted(apps), own and (own.id, own.state))
-        if view != tried.last_view:
-            tried.last_view, tried.unchanged_since = view, self._client.clock()
-        ours = tried.of_this_call or tried.lost_post_at is not None
+        fingerprint = (known, unread_for is None, sorted(apps), own and (own.id, own.state))
+        if fingerprint != tried.last_fingerprint:
+            tried.last_fingerprint, tried.unchanged_since = fingerprint, self._client.clock()
+        ours = tried.begun_during_call or tried.lost_post_at is not None
         unborn = stored is not None and stored.app_id is None
-        tried.of_this_call = ours or unborn or bool(live) or (own is not None and not own.ended)
+        tried.begun_during_call = (
+            ours or unborn or bool(live) or (own is not None and not own.ended)
+        )
         # what this call has ended may be listed for a moment
         others = [
             a for a in live_now if a.name != tried.name and a.id not in self._ended_by_this_call
@@ -556,7 +552,7 @@ class _Submitting:
             # from the end of the first read to the start of this one
             settled_s=max(0.0, begun - tried.unchanged_since),
             lost_s=lost_s,
-            of_this_call=ours,
+            begun_during_call=ours,
             recovering=self._is_recovering(apps or live_now),
             given_up=unborn and self._is_given_up(),
             stored_app_not_listed=own is not None and self._is_not_listed_yet(own, live_now),
@@ -670,7 +666,7 @@ class _Submitting:
         if not self._prepare_post():
             return None
         body = self._submission.body_of(self._tried.number)
-        self._tried.last_view = None
+        self._tried.last_fingerprint = None
         try:
             app_id = self._client.post_service(body, deadline=self._deadline)
         except (AnswerLost, BadAnswer) as error:
@@ -680,7 +676,7 @@ class _Submitting:
             self._refused_posts += 1
             if self._refused_posts > SPOILED_MAX:
                 raise (self._not_known(error) if self._first_lost_post else error) from None
-            self._tried.of_this_call = True
+            self._tried.begun_during_call = True
             self._wait_for_change("another client submits the same", _PAUSE_S)
             return None
         except (Refused, AuthError, InternalError) as error:

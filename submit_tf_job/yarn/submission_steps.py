@@ -64,7 +64,9 @@ class View:
             and of the state of `stored_app`.
         lost_s: Seconds since the response to a POST of ours for this name was lost; None if none
             was lost.
-        of_this_call: Whether this call has posted the run, or found it still alive.
+        begun_during_call: Whether the run began during this call, or lived while it lasted: this
+            call has posted it, or another client that YARN preferred; or its service was stored
+            without an application, or its application had not ended. Such a run is not run again.
         recovering: Whether the ResourceManager may not list all applications yet.
         given_up: Whether this number was given up by this call, or by another call that took the
             next number.
@@ -81,7 +83,7 @@ class View:
     other_live_runs: tuple[AppReport, ...] = ()
     settled_s: float = 0.0
     lost_s: float | None = None
-    of_this_call: bool = False
+    begun_during_call: bool = False
     recovering: bool = False
     given_up: bool = False
     stored_app_not_listed: bool = False
@@ -210,7 +212,7 @@ def decide(seen: View, key: str, runs_again: Callable[[AppReport | None], bool])
 
 def _nothing_stored(seen: View, runs_again: Callable[[AppReport | None], bool]) -> Action:
     if seen.live:
-        # its definition was deleted, or is about to be seen
+        # its stored service was deleted, or is about to be seen
         if seen.settled_s < SETTLE_S:
             return Wait("an application of that name is there, and its service is not seen yet")
         return _adopt_live(seen, seen.live[0])
@@ -245,11 +247,12 @@ def _may_pass(error: SubmitTFJobError) -> bool:
 
 def _without_id(seen: View) -> Action:
     stored = seen.stored or StoredRun()
-    running = [app for app in seen.live if app.state is AppState.RUNNING]
     left_s = IN_FLIGHT_S - max(stored.age_s, seen.settled_s)
     if left_s > 0 and not seen.given_up:
         return Wait(f"its service is stored and names no application (for {left_s:.0f} s at most)")
-    running = [app for app in running if stored.torn or has_run(app)]
+    running = [
+        app for app in seen.live if app.state is AppState.RUNNING and (stored.torn or has_run(app))
+    ]
     if running:
         return _adopt_live(seen, running[0])
     # an application that was started from it can never run
@@ -284,16 +287,18 @@ def _with_id(seen: View, app_id: str, runs_again: Callable[[AppReport | None], b
         return _adopt_one(seen, [*twins, app], app)
     if twins and (app is None or app.final_status is not FinalStatus.SUCCEEDED):
         return _adopt_one(seen, twins, twins[-1])
-    action = _of_ended(seen, app_id, runs_again)
+    action = _after_stored_end(seen, app_id, runs_again)
     if isinstance(action, Adopt | Next):
         action = replace(action, kill=tuple(one.id for one in twins if not has_run(one)))
     return action
 
 
-def _of_ended(seen: View, app_id: str, runs_again: Callable[[AppReport | None], bool]) -> Action:
+def _after_stored_end(
+    seen: View, app_id: str, runs_again: Callable[[AppReport | None], bool]
+) -> Action:
     if seen.stored_app is not None:
         return _after_end(seen, seen.stored_app, runs_again)
-    if seen.of_this_call or not runs_again(None):
+    if seen.begun_during_call or not runs_again(None):
         return Adopt(app_id, finished=True)
     return Next(f"the ResourceManager has forgotten {app_id}")
 
@@ -339,9 +344,9 @@ def _after_end(
     if app.overwritten and any(one.withdrawn and lived_together(one, app) for one in seen.ended):
         return Next(f"{app.id} could not start after the POST of one that was withdrawn")
     # a key is not used by a run that the scheduler has rejected
-    if app.rejected and seen.of_this_call:
+    if app.rejected and seen.begun_during_call:
         return Rejected(app)
-    if seen.of_this_call or not (app.rejected or runs_again(app)):
+    if seen.begun_during_call or not (app.rejected or runs_again(app)):
         return Adopt(app.id, finished=True)
     return Next(f"{app.id} has ended")
 

@@ -204,7 +204,7 @@ class Contract:
         world.release(name)
         wait_until_ended(world.client, first.application_id, deadline=world.client.deadline(240))
         over = submitted(world, name)
-        assert (over.application_id, over.finished) == (first.application_id, True)
+        assert (over.application_id, over.adopted) == (first.application_id, True)
 
     def test_a_second_post_of_a_name_finds_it_taken(self, world: World, lasting: Lasting) -> None:
         name, _ = lasting
