@@ -1,8 +1,9 @@
-"""Wait for something: the only code that pauses between two attempts, and the duration of each such
+"""Wait for something: the pauses between two attempts of one command, and the duration of each such
 wait.
 
-Two waits are elsewhere: following a job (`operations/watch_run.py`), and sending a request again
-(`yarn/rest.py`).
+Waits with rules of their own are where these rules are: following a job
+(`operations/watch_run.py`) or its logs (`logs/follow.py`), sending a request again (`yarn/rest.py`),
+and looking again around a POST (`yarn/exactly_once.py`).
 """
 
 from __future__ import annotations
