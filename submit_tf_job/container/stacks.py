@@ -242,12 +242,13 @@ class AllStacks:
         """
         job, stalls = self.job, self.stalls
         names = job.training() if job.phase == states.RUNNING else []
-        if not names or not stalls or job.news.last(names) > self.judged_at - stalls["after_s"]:
+        # one that was cut off when the stacks were asked for may be back
+        known = [name for name in names if name in self.found]
+        if not known or not stalls or job.news.last(names) > self.judged_at - stalls["after_s"]:
             return
-        known = [self.found[name] for name in names if name in self.found]
-        if any(found.get("cores", 0.0) > BUSY for found in known):
+        if any(self.found[name].get("cores", 0.0) > BUSY for name in known):
             return
-        name, differs = odd or names[0], " stands elsewhere than the rest" if odd else ""
+        name, differs = odd or known[0], " stands elsewhere than the rest" if odd else ""
         text = f"no task that trains printed anything or told a step for {stalls['after_s']:.0f} s "
         text += f"(`stall_timeout`), or used CPU time in {WATCH_S:.0f} s after that; "
         text += f"{name}{differs}: {self.found[name]['where']}"

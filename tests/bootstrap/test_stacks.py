@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
 from submit_tf_job.container import contract
-from tests.bootstrap.harness import UNTIL_GO, Cluster, pair, role
+from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, pair, role
 
 # a program that says its number, and waits in a function of its own
 TRAIN = """
@@ -165,6 +166,51 @@ def test_a_training_that_stands_still_goes_on_with_a_warning(job: Cluster) -> No
     job.go()
     os.kill(frozen, signal.SIGCONT)
     assert set(job.wait_all().values()) == {0}
+
+
+class Worker:
+    """A connection to the deciding task, by which the test plays a worker."""
+
+    def __init__(self, job: Cluster, index: int, call: int = 1, **more: Any) -> None:
+        self.sock = socket.create_connection(("127.0.0.1", job.rendezvous()), 60)
+        self.lines = self.sock.makefile("r")
+        usual = {"run": job.task["run"], "role": "worker", "index": index, "attempt": 0}
+        usual |= {"process": f"of {index}", "call": call, "address": "127.0.0.1"}
+        self.say("hello", **{**usual, "state": "waiting", **more})
+        self.hears("welcome")
+
+    def say(self, kind: str, **fields: Any) -> None:
+        self.sock.sendall(json.dumps({"t": kind, **fields}).encode() + b"\n")
+
+    def hears(self, kind: str) -> dict[str, Any]:
+        return next(said for line in self.lines if (said := json.loads(line))["t"] == kind)
+
+    def leave(self) -> None:
+        self.lines.close()
+        self.sock.close()
+
+
+def test_a_task_that_comes_back_while_the_stacks_are_taken_ends_no_job(job: Cluster) -> None:
+    """It was cut off when they were asked for, so that it has told none."""
+    roles = {"worker": role(2, "trains", FOREVER), "chief": role(1, "trains", FOREVER)}
+    job.job(roles, deciding="chief", stall={"after_s": 3, "fail": False}, ping_s=60)
+    job.start("chief-0")
+    job.until(lambda: "waiting for 3 tasks" in job.stderr("chief-0"))
+    workers = [Worker(job, index) for index in range(2)]
+    for worker in workers:
+        worker.hears("go")
+        worker.say("running")
+    workers[0].say("away")
+    workers[0].leave()
+    asked = workers[1].hears("stacks")
+    back = Worker(job, 0, call=2, state="running")
+    answer = {"where": "train.py:7", "key": "k", "text": "t", "cores": 0.0}
+    workers[1].say("stacks", number=asked["number"], **answer)
+    job.until(lambda: job.report().get("warnings"))
+    assert job.report()["warnings"][0].startswith("no task that trains printed anything")
+    assert job.runs["chief-0"].poll() is None
+    for worker in (back, workers[1]):
+        worker.leave()
 
 
 def test_a_task_that_computes_without_a_word_does_not_stand_still(job: Cluster) -> None:
