@@ -42,7 +42,7 @@ from submit_tf_job.observation import (
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.last_report import read_last_report, read_report_from_node
-from submit_tf_job.operations.run_records import forgotten
+from submit_tf_job.operations.run_records import forgotten, parse_report
 from submit_tf_job.operations.runs import application_that_stays, find_with_record
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.yarn import service_properties
@@ -258,7 +258,7 @@ class StatusReader:
         if not app.ended or self._is_settled(app):
             return
         evidence, content = read_last_report(self._cluster, app)
-        if content is not None and _parse_report(content) is None:
+        if content is not None and parse_report(content) is None:
             evidence, content = Evidence.UNREADABLE, None
         if content is not None or self._report is None:
             self._use_report(content, evidence)
@@ -375,15 +375,9 @@ class StatusReader:
             if self._evidence is not Evidence.MISSING:
                 self._evidence = evidence
             return
-        report = _parse_report(content)
+        report = parse_report(content)
         if report is not None:
             self._report, self._evidence = report, Evidence.READ
-
-
-def _parse_report(content: bytes) -> JobReport | None:
-    from submit_tf_job.job_report import JobReport  # imported with the first report
-
-    return JobReport.parse(content)
 
 
 def _of_master(app: AppReport, error: SubmitTFJobError) -> str:

@@ -233,7 +233,7 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
         return None
     if record is not None and not record.get("end"):
         with suppress(NoSuchPath):
-            report = _parse_report(files.storage.read(files.path_of(run, REPORT)))
+            report = parse_report(files.storage.read(files.path_of(run, REPORT)))
             record["report"] = report and report.record(_REPORT_MAX)
     return record
 
@@ -294,15 +294,16 @@ def forgotten(cluster: Cluster, ref: JobRef) -> tuple[JobReport | None, Verdict]
     with suppress(SubmitTFJobError, KeyError, TypeError, ValueError):
         record = read(cluster, ref.run)
         if record and record["application_id"] == ref.application_id:
-            end = record["end"] or _end_of(_parse_report(json.dumps(record["report"]).encode()))
+            end = record["end"] or _end_of(parse_report(json.dumps(record["report"]).encode()))
             state, reason = JobState(end["state"]), str(end["reason"])
             verdict = Verdict(state, reason, hint=str(end["hint"]), confirmed=end["confirmed"])
-            return _parse_report(json.dumps(end.get("report")).encode()), verdict
+            return parse_report(json.dumps(end.get("report")).encode()), verdict
     return None
 
 
-def _parse_report(content: bytes) -> JobReport | None:
-    from submit_tf_job.job_report import JobReport
+def parse_report(content: bytes) -> JobReport | None:
+    """Return a parsed report; None if the bytes are none (`JobReport.parse`)."""
+    from submit_tf_job.job_report import JobReport  # imported with the first report
 
     return JobReport.parse(content)
 
