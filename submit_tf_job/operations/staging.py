@@ -44,12 +44,30 @@ class Staging:
 
     def __init__(self, settings: Settings, root: str | None) -> None:
         self._settings, self._root = settings, root
+        self._of_run: list[str] = []  # new directories of the run
+        self._files: list[str] = []  # new directories of files
 
     @cached_property
     def _file_system(self) -> Storage:
         return storage_of(self._settings, self._root)
 
-    def stage_keytab(self, planned: Plan) -> list[str]:
+    def stage(
+        self, planned: Plan, lists: Mapping[str, bytes], on_progress: Callable[[Sent], None]
+    ) -> None:
+        """Upload what the service of a plan refers to: its keytab, the lists of its sharded inputs
+        (`DataCheck.lists`) and its files. `forget_staged` removes what this has made.
+
+        Raises:
+            AuthError: A directory cannot be written, or belongs to another user.
+            Refused: The disk or the quota is full.
+            UsageError: A file of this host was deleted or changed.
+            ClusterUnavailable: HDFS cannot be reached.
+        """
+        self._of_run = self._stage_keytab(planned)
+        self._of_run += self._stage_lists(planned, lists)
+        self._files += self._stage_files(planned, on_progress)
+
+    def _stage_keytab(self, planned: Plan) -> list[str]:
         """Upload a keytab of this host to the directory where YARN reads it. Return that directory
         if the keytab was not there before; else, or if the job has no such keytab, [].
 
@@ -65,7 +83,7 @@ class Staging:
         is_new = stage_secret(self._file_system, secret.uri, secret.content, user=user, levels=3)
         return [secret.directory] if is_new else []
 
-    def stage_lists(self, planned: Plan, lists: Mapping[str, bytes]) -> list[str]:
+    def _stage_lists(self, planned: Plan, lists: Mapping[str, bytes]) -> list[str]:
         """Write the lists of sharded inputs (`DataCheck.lists`); return their directory, or []
         without lists.
 
@@ -79,7 +97,7 @@ class Staging:
             self._file_system.write(planned.list_uri(name), content)
         return [planned.lists]
 
-    def stage_files(self, planned: Plan, on_progress: Callable[[Sent], None]) -> list[str]:
+    def _stage_files(self, planned: Plan, on_progress: Callable[[Sent], None]) -> list[str]:
         """Upload the files of a plan that HDFS does not have yet. Return their directories, except
         the directories that all jobs share.
 
@@ -119,20 +137,22 @@ class Staging:
                 details=error.details,
             ) from None
         except UsageError:
-            self.forget(own_directories(uploads))
+            self._forget_directories(own_directories(uploads))
             raise
         except Refused as error:
-            self.forget(own_directories(uploads))
+            self._forget_directories(own_directories(uploads))
             raise Refused(
                 f"there is no room for the job's files: {error.message}",
                 hint=error.hint,
                 details=error.details,
             ) from None
 
-    def forget(self, directories: Iterable[str]) -> None:
-        """Remove the staged files of a refused submission; ignore errors, so that the user sees the
-        refusal.
-        """
+    def forget_staged(self) -> None:
+        """Remove the staged files of a refused submission."""
+        self._forget_directories([*self._of_run, *self._files])
+
+    def _forget_directories(self, directories: Iterable[str]) -> None:
+        """Remove staged files; ignore errors, so that the user sees the refusal."""
         from submit_tf_job.storage.staging import forget
 
         for directory in directories:

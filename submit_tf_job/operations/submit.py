@@ -373,10 +373,7 @@ def stage(planned: Plan, settings: Settings) -> None:
         check_keytab(planned.job, settings, for_caller=False)
     data = DataCheck(planned.job, settings)
     data.check()
-    staging = Staging(settings, planned.site.staging)
-    staging.stage_keytab(planned)
-    staging.stage_lists(planned, data.lists)
-    staging.stage_files(planned, lambda _sent: None)
+    Staging(settings, planned.site.staging).stage(planned, data.lists, lambda _sent: None)
 
 
 def _keyed_submission(
@@ -428,8 +425,6 @@ class _Preparation:
         self._planned = planned
         self._staging = Staging(cluster.settings, planned.site.staging)
         self._data = DataCheck(planned.job, cluster.settings, for_caller=cluster.own_jobs_only)
-        self._of_run: list[str] = []  # new directories of the run
-        self._files: list[str] = []  # new directories of files
         self.said: tuple[str, ...] = ()  # what the job may meet on this cluster
 
     def prepare(self, number: int) -> None:
@@ -438,16 +433,14 @@ class _Preparation:
         """
         from submit_tf_job.diagnose.fit import check_largest
 
-        cluster, staging = self._cluster, self._staging
+        cluster = self._cluster
         planned = self._planned = self._planned.at(number)
         # Only for a job that is about to be posted: a running one takes room itself, and its
         # cluster may have changed since.
         check_largest(planned.job, planned.site, cluster.client.maximum_resources())
         self.said = check_capacity(planned, cluster)
         self._data.check()
-        self._of_run = staging.stage_keytab(planned)
-        self._of_run += staging.stage_lists(planned, self._data.lists)
-        self._files += staging.stage_files(planned, self._on_upload)
+        self._staging.stage(planned, self._data.lists, self._on_upload)
 
     def undo(self) -> None:
         """Remove the staged files of a submission that was refused. Do nothing if YARN has a stored
@@ -459,7 +452,7 @@ class _Preparation:
                 return
         except SubmitTFJobError:
             return
-        self._staging.forget([*self._of_run, *self._files])
+        self._staging.forget_staged()
 
     def forget_earlier(self, run: str) -> None:
         """Remove what earlier runs of the job have left: staged files that this run does not use,

@@ -11,4 +11,4 @@ from submit_tf_job.settings import load_settings
 
 settings = load_settings(profile=sys.argv[2])
 planned = submit.make_plan(submit.load_job(Path(sys.argv[1]), settings), settings)
-Staging(settings, planned.site.staging).stage_files(planned, lambda _sent: None)
+Staging(settings, planned.site.staging).stage(planned, {}, lambda _sent: None)
