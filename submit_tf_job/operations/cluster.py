@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from submit_tf_job.container import untrusted
-from submit_tf_job.errors import AuthError, SettingsError
+from submit_tf_job.errors import AuthError, SettingsError, SubmitTFJobError
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.auth import Auth
     from submit_tf_job.yarn.nodemanager import NodeManagers
     from submit_tf_job.yarn.resource_manager import ResourceManager
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,16 @@ def storage_of(settings: Settings, uri: str | None = None, *, timeout_s: float =
         as_proxy=settings.as_proxy,
         timeout_s=timeout_s,
     )
+
+
+def none_on_error(ask: Callable[[], _T]) -> _T | None:
+    """Return the result of a request that only adds to what is told; None if it fails: a diagnosis
+    still finds the causes that do not depend on it, and of a submission the POST decides.
+    """
+    try:
+        return ask()
+    except SubmitTFJobError:
+        return None
 
 
 def check_identity(cluster: Cluster) -> None:

@@ -8,19 +8,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import (
     AuthError,
     ClusterUnavailable,
-    InternalError,
     JobSpecError,
     Problem,
     Refused,
     SubmitTFJobError,
     UsageError,
 )
-from submit_tf_job.operations.cluster import Cluster, storage_of
+from submit_tf_job.operations.cluster import Cluster, none_on_error, storage_of
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.inspection import Scheduler
     from submit_tf_job.yarn.observed_cluster import Node
 
-T = TypeVar("T")
 Nodes = Callable[[], "tuple[Node, ...]"]
 _ASKED = 8  # NodeManagers that are asked whether they run images, if the first one does not
 _ASKED_S = 2.0
@@ -53,13 +51,14 @@ def check_capacity(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
         Refused: The job can never start, or a container is larger than its queue's largest; and
             `capacity_check` of the settings is `refuse`.
     """
-    from submit_tf_job.yarn.inspection import Scheduler
+    from submit_tf_job.yarn import inspection
 
     if cluster.settings.capacity_check == "off":
         return ()
-    answer = _none_on_refusal(cluster.client.scheduler) if planned.job.queue else None
-    scheduler = Scheduler.from_json(answer) if answer else None
-    nodes = cache(lambda: _none_on_refusal(cluster.client.nodes) or ())
+    scheduler = None
+    if planned.job.queue:
+        scheduler = none_on_error(lambda: inspection.scheduler(cluster.client))
+    nodes = cache(lambda: none_on_error(cluster.client.nodes) or ())
     return tuple(
         filter(
             None,
@@ -167,15 +166,6 @@ def _nodes_without_images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     raise JobSpecError(
         [job.problem(f"roles.{role.name}.image", f"{who} no images: {why}")], hint=ways_out(why)
     )
-
-
-def _none_on_refusal(request: Callable[[], T]) -> T | None:
-    try:
-        return request()
-    except InternalError:
-        raise
-    except SubmitTFJobError:
-        return None  # the POST decides
 
 
 # --- inputs and outputs ---

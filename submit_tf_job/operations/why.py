@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations import run_records
-from submit_tf_job.operations.cluster import Cluster
+from submit_tf_job.operations.cluster import Cluster, none_on_error
 from submit_tf_job.operations.logs import am_log, end_of_log
 from submit_tf_job.operations.series import keep_usage, lost_its_use
 from submit_tf_job.operations.stored_services import service_of
@@ -33,7 +33,6 @@ SOON_S = 5.0  # requests cost the cluster; a shorter wait is normal
 LATE_S = 10.0  # a task arrives 1 to 3 s after its container was started
 TOTAL_S = 10.0
 _ASKED_NODES = 3
-_T = TypeVar("_T")
 
 
 def is_waiting(status: JobStatus) -> bool:
@@ -88,25 +87,25 @@ def _read_situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situ
 
     client, deadline = cluster.client, cluster.client.deadline(TOTAL_S)
     service = status.service
-    nodes = _none_on_error(lambda: inspection.all_nodes(client, deadline=deadline))
-    attempts = _none_on_error(lambda: client.app_attempts(app.id, deadline=deadline)) or ()
+    nodes = none_on_error(lambda: inspection.all_nodes(client, deadline=deadline))
+    attempts = none_on_error(lambda: client.app_attempts(app.id, deadline=deadline)) or ()
     placements = placements_of(service)
     asks = asks_of(app, service)
     queue = str(app.raw.get("queue") or app.queue)
-    in_queue = _none_on_error(lambda: inspection.queue_apps(client, queue, deadline=deadline)) or ()
+    in_queue = none_on_error(lambda: inspection.queue_apps(client, queue, deadline=deadline)) or ()
     everywhere: tuple[AppReport, ...] | None = None
     if have_only_masters(in_queue):
-        everywhere = _none_on_error(lambda: inspection.live_apps(client, {}, deadline=deadline))
+        everywhere = none_on_error(lambda: inspection.live_apps(client, {}, deadline=deadline))
     conf: Mapping[str, str] | None = None
     if placements:
-        conf = _none_on_error(lambda: inspection.configuration(client, deadline=deadline))
+        conf = none_on_error(lambda: inspection.configuration(client, deadline=deadline))
     exclusive: Mapping[str, bool] | None = None
     if any(node.labels for node in nodes or ()) or any(ask.label for ask in asks):
-        exclusive = _none_on_error(lambda: inspection.label_exclusivity(client, deadline=deadline))
+        exclusive = none_on_error(lambda: inspection.label_exclusivity(client, deadline=deadline))
     return Situation(
         app=app,
         asks=asks,
-        scheduler=_none_on_error(lambda: inspection.scheduler(client, deadline=deadline))
+        scheduler=none_on_error(lambda: inspection.scheduler(client, deadline=deadline))
         or NO_SCHEDULER,
         nodes=nodes,
         neighbours=tuple(other for other in in_queue if other.id != app.id),
@@ -121,16 +120,6 @@ def _read_situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situ
     )
 
 
-def _none_on_error(ask: Callable[[], _T]) -> _T | None:
-    """Return the result of a request; None if it fails, so that causes that do not depend on it are
-    still found.
-    """
-    try:
-        return ask()
-    except SubmitTFJobError:
-        return None
-
-
 def _with_activities(cluster: Cluster, situation: Situation) -> Situation:
     """Return the situation with the scheduler's activities added: the first request switches their
     recording on, and the next heartbeats of the nodes add activities.
@@ -139,7 +128,7 @@ def _with_activities(cluster: Cluster, situation: Situation) -> Situation:
 
     client, app_id = cluster.client, situation.app.id
     for _ in waiting.ACTIVITIES_ARE_RECORDED.attempts(cluster.clock, cluster.sleep):
-        notes = _none_on_error(
+        notes = none_on_error(
             lambda: app_activities(client, app_id, deadline=client.deadline(TOTAL_S))
         )
         if notes:
@@ -304,7 +293,7 @@ def _within_queue(cluster: Cluster, seen: JobStatus, cause: Cause) -> Cause:
     if not isinstance(asked, int) or seen.app is None:
         return cause
     client = cluster.client
-    scheduler = _none_on_error(lambda: inspection.scheduler(client))
+    scheduler = none_on_error(lambda: inspection.scheduler(client))
     queue = scheduler and scheduler.find(seen.app.queue)
     if not queue or queue.largest is None or not queue.largest.memory_mib:
         return cause
