@@ -40,7 +40,7 @@ from submit_tf_job.observation import (
     Evidence,
     JobStatus,
 )
-from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.cluster import Cluster, JobRef, none_on_error
 from submit_tf_job.operations.last_report import read_last_report, read_report_from_node
 from submit_tf_job.operations.run_records import forgotten, parse_report
 from submit_tf_job.operations.runs import application_that_stays, find_with_record
@@ -147,7 +147,9 @@ class StatusReader:
             if not of_other_user and self._deciding is None and (trouble or app.lists_anew):
                 self._find_former_report(app)
             self._read_report(app)
-        recorded = forgotten(self._cluster, self._ref) if app is None else None
+        recorded = None
+        if app is None:
+            recorded = none_on_error(lambda: forgotten(self._cluster, self._ref))
         if recorded is not None:
             self._report, self._evidence = recorded[0], Evidence.READ
         # the run's name may show only the beginning of the job's

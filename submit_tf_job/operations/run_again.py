@@ -35,6 +35,5 @@ def has_succeeded(cluster: Cluster, run: str, app_id: str) -> bool:
     Raises:
         SubmitTFJobError: The record cannot be read.
     """
-    run_records.read(cluster, run)  # `forgotten` raises no error
     found = run_records.forgotten(cluster, JobRef(job_of(run), app_id, run))
     return found is not None and found[1].state is JobState.SUCCEEDED

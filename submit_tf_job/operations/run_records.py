@@ -288,11 +288,14 @@ def report_of(cluster: Cluster, run: str, application_id: str) -> bytes | None:
 
 def forgotten(cluster: Cluster, ref: JobRef) -> tuple[JobReport | None, Verdict] | None:
     """Return the report and the verdict of a run that the ResourceManager has forgotten, from the
-    run's record. None if there is no record of this application, if the record cannot be read, or
-    if neither its end nor the last report tells how the run ended.
+    run's record. None if there is no record of this application, or if neither its end nor the last
+    report tells how the run ended.
+
+    Raises:
+        SubmitTFJobError: The record cannot be read.
     """
-    with suppress(SubmitTFJobError, KeyError, TypeError, ValueError):
-        record = read(cluster, ref.run)
+    record = read(cluster, ref.run)
+    with suppress(KeyError, TypeError, ValueError):
         if record and record["application_id"] == ref.application_id:
             end = record["end"] or _end_of(parse_report(json.dumps(record["report"]).encode()))
             state, reason = JobState(end["state"]), str(end["reason"])
