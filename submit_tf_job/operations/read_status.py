@@ -4,7 +4,7 @@ docs/internals/architecture.md#the-sources-of-a-status has the same as a table.
 
 1. The ResourceManager's record of the application (`AppReport`), by one request each time that the
     status is read: its state, its end. If the ResourceManager has no record any more, only the
-    run's record in the staging directory decides (`run_records.forgotten`).
+    run's record in the staging directory decides (`run_records.recorded_end`).
 2. The deciding task's report (`JobReport`): all tasks, progress, outcome. While the container lives
    it is read from its NodeManager; at the end from the run's record, then the aggregated logs, then
    the node that the ApplicationMaster's log names (`last_report`). A report that was read is kept
@@ -42,7 +42,7 @@ from submit_tf_job.observation import (
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef, none_on_error
 from submit_tf_job.operations.last_report import read_last_report, read_report_from_node
-from submit_tf_job.operations.run_records import forgotten, parse_report
+from submit_tf_job.operations.run_records import parse_report, recorded_end
 from submit_tf_job.operations.runs import application_that_stays, find_with_record
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.yarn import service_properties
@@ -149,7 +149,7 @@ class StatusReader:
             self._read_report(app)
         recorded = None
         if app is None:
-            recorded = none_on_error(lambda: forgotten(self._cluster, self._ref))
+            recorded = none_on_error(lambda: recorded_end(self._cluster, self._ref))
         if recorded is not None:
             self._report, self._evidence = recorded[0], Evidence.READ
         # the run's name may show only the beginning of the job's

@@ -35,5 +35,5 @@ def has_succeeded(cluster: Cluster, run: str, app_id: str) -> bool:
     Raises:
         SubmitTFJobError: The record cannot be read.
     """
-    found = run_records.forgotten(cluster, JobRef(job_of(run), app_id, run))
+    found = run_records.recorded_end(cluster, JobRef(job_of(run), app_id, run))
     return found is not None and found[1].state is JobState.SUCCEEDED

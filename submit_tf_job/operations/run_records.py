@@ -286,7 +286,7 @@ def report_of(cluster: Cluster, run: str, application_id: str) -> bytes | None:
     return None
 
 
-def forgotten(cluster: Cluster, ref: JobRef) -> tuple[JobReport | None, Verdict] | None:
+def recorded_end(cluster: Cluster, ref: JobRef) -> tuple[JobReport | None, Verdict] | None:
     """Return the report and the verdict of a run that the ResourceManager has forgotten, from the
     run's record. None if there is no record of this application, or if neither its end nor the last
     report tells how the run ended.
