@@ -92,6 +92,16 @@ FROZEN_S = (
 AWAITED = (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)  # the report may be readable later
 
 
+def deciding_task_of(service: ObservedService) -> str | None:
+    """Return the task whose end also ends the job; None if the service does not name it."""
+    return service.properties.get(service_properties.DECIDING)
+
+
+def deciding_role_of(service: ObservedService) -> str | None:
+    """Return the role of the deciding task; None if the service does not name that task."""
+    return (deciding_task_of(service) or "").rpartition("-")[0] or None
+
+
 @dataclass(frozen=True)
 class JobStatus:
     """The status of a job at one moment, and the verdict that follows from it.
@@ -162,9 +172,7 @@ class JobStatus:
         """The task whose end also ends the job; None if the service could not be read, or does not
         name it.
         """
-        if self.service is None:
-            return None
-        return self.service.properties.get(service_properties.DECIDING)
+        return deciding_task_of(self.service) if self.service else None
 
     @cached_property
     def report_by_yarns_clock(self) -> JobReport | None:

@@ -7,7 +7,7 @@ Given the name of another user's job, the API would change the caller's job of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.host.units import local_time
+from submit_tf_job.observation import deciding_role_of, deciding_task_of
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster, JobRef, caps_of
 from submit_tf_job.operations.description import tasks_of
@@ -179,7 +180,7 @@ def _has_retries(service: ObservedService) -> bool:
     """Return whether the job has `retries`, so that all its tasks start again after a failure. In
     such a job YARN restarts the deciding task, too, which it never does in other jobs.
     """
-    role = service.properties.get(service_properties.DECIDING, "").rpartition("-")[0]
+    role = deciding_role_of(service)
     return any(
         component.name == role and component.restart_policy == "ON_FAILURE"
         for component in service.components
@@ -196,8 +197,7 @@ def _kind_of(service: ObservedService, component: ObservedComponent) -> str | No
     strategy = service.properties.get(service_properties.STRATEGY)
     if strategy not in {known.value for known in Strategy}:
         return None
-    deciding = service.properties.get(service_properties.DECIDING, "").rpartition("-")[0]
-    default = default_kind(Strategy(strategy), component.name, deciding or None)
+    default = default_kind(Strategy(strategy), component.name, deciding_role_of(service))
     return component.properties.get(service_properties.KIND, default.value)
 
 
@@ -258,7 +258,7 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
             hint=f"to run all of them again from the last checkpoint: submit_tf_job stop "
             f"{ref.name}, then submit it again",
         )
-    _refuse_restart(found, _component_of_role(service, found.role), service.properties, seen.report)
+    _refuse_restart(found, service, seen.report)
     if not found.container_id:
         raise Refused(f"{task} has no container yet")
     cluster.client.signal_container(found.container_id, "GRACEFUL_SHUTDOWN")
@@ -269,13 +269,9 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
     return Change("restart", ref, True, said, task)
 
 
-def _refuse_restart(
-    task: TaskDetail,
-    component: ObservedComponent,
-    properties: Mapping[str, str],
-    report: JobReport | None,
-) -> None:
-    if task.name == properties.get(service_properties.DECIDING):
+def _refuse_restart(task: TaskDetail, service: ObservedService, report: JobReport | None) -> None:
+    component = _component_of_role(service, task.role)
+    if task.name == deciding_task_of(service):
         raise UsageError(
             f"{task.name} decides the job, and the job would end with it",
             hint="stop the job and submit it again",
@@ -284,7 +280,7 @@ def _refuse_restart(
         raise UsageError(
             f"YARN would not start {task.name} again: roles.{task.role}.restart is not "
             f"set, and the job would fail",
-            hint=_instead_of_restart(component, properties),
+            hint=_instead_of_restart(component, service),
         )
     counts = report.roles.get(task.role) if report else None
     most = counts.max_restarts if counts else None
@@ -295,7 +291,7 @@ def _refuse_restart(
         )
 
 
-def _instead_of_restart(component: ObservedComponent, properties: Mapping[str, str]) -> str:
+def _instead_of_restart(component: ObservedComponent, service: ObservedService) -> str:
     """Return the hint for a role whose tasks YARN does not restart.
 
     It never suggests a restart policy that a job spec must not have.
@@ -305,10 +301,9 @@ def _instead_of_restart(component: ObservedComponent, properties: Mapping[str, s
 
     role, stated = component.name, component.properties.get(service_properties.KIND)
     kind = next((known for known in RoleKind if known.value == stated), None)
-    named = properties.get(service_properties.STRATEGY)
+    named = service.properties.get(service_properties.STRATEGY)
     strategy = next((known for known in Strategy if known.value == named), None)
-    deciding = (properties.get(service_properties.DECIDING) or "").rpartition("-")[0]
-    if restart_refusal(strategy, role, deciding or None, kind):
+    if restart_refusal(strategy, role, deciding_role_of(service), kind):
         return (
             f"tasks of {role} cannot be restarted under strategy {named}: stop the job and "
             f"submit it again"

@@ -1,4 +1,6 @@
-"""What `describe` shows of a job: tasks, limits and events; pure functions of its status."""
+"""What `describe` shows of a job: tasks, limits and events; and the container that gets the signals
+of a stop. Pure functions of its status.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.errors import Refused
 from submit_tf_job.host.units import duration_text, local_time
 from submit_tf_job.operations.timeline import TimelinePart, timeline_of
 
@@ -159,6 +162,29 @@ def tasks_of(seen: JobStatus) -> tuple[TaskDetail, ...]:
     for told in seen.report.tasks if seen.report else ():
         wanted[told.task] = _by_report(told, wanted.get(told.task, TaskDetail(told.task)))
     return tuple(replace(task, log_url=_log_url(seen, task)) for task in wanted.values())
+
+
+def deciding_container(seen: JobStatus) -> str | None:
+    """Return the deciding task's container, which gets the signals of a stop or of `stacks`; None
+    if the job's commands do not run.
+
+    Raises:
+        Refused: The job runs, and the container is not known.
+    """
+    name = seen.name
+    if seen.state.is_final or seen.app is None or seen.app.state.value != "RUNNING":
+        return None
+    if seen.report is not None:
+        begun = seen.report.state in ("running", "finishing", "stopped")
+        return seen.report.container_id if begun else None
+    for task in tasks_of(seen):
+        if task.name == seen.deciding_task and task.container_id:
+            return task.container_id
+    why = f" ({seen.trouble})" if seen.trouble else ""
+    raise Refused(
+        f"{name}: the container of its deciding task is not known{why}",
+        hint=f"try again, or stop it at once: submit_tf_job stop {name} --grace 0s",
+    )
 
 
 def _log_url(seen: JobStatus, task: TaskDetail) -> str | None:

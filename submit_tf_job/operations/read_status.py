@@ -39,6 +39,7 @@ from submit_tf_job.observation import (
     ENDED,
     Evidence,
     JobStatus,
+    deciding_task_of,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef, none_on_error
 from submit_tf_job.operations.last_report import read_last_report, read_report_from_node
@@ -243,9 +244,7 @@ class StatusReader:
             self._service = replace(self._service, state=service.state)
             return
         self._service = service
-        self._deciding_task = service.properties.get(
-            service_properties.DECIDING, self._deciding_task
-        )
+        self._deciding_task = deciding_task_of(service) or self._deciding_task
         self._container_gone = bool(service.components)
         for component in service.components:
             for container in component.containers:

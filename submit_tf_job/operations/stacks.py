@@ -12,9 +12,10 @@ from submit_tf_job import waiting
 from submit_tf_job.container import contract
 from submit_tf_job.errors import DeadlinePassed, NoSuchJob, Refused, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.description import deciding_container
 from submit_tf_job.operations.read_status import StatusReader
 from submit_tf_job.operations.runs import find
-from submit_tf_job.operations.stop import THREAD_DUMP, deciding_container
+from submit_tf_job.operations.stop import THREAD_DUMP
 
 
 @dataclass(frozen=True)

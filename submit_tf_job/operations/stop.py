@@ -237,6 +237,8 @@ def _end_gracefully(
         Refused: The deciding task's container is not known, or Hadoop is too old (before 3.3,
             YARN-8693).
     """
+    from submit_tf_job.operations.description import deciding_container  # `wait` needs no tasks
+
     reader = StatusReader(cluster, ref)
     seen = reader.read(detail=True)
     container = deciding_container(seen)
@@ -268,33 +270,6 @@ def _end_gracefully(
             return
     on_wait(
         f"{ref.name}: {_unsaved_tasks(seen.report)} after {grace_s:g} s; YARN stops the job now"
-    )
-
-
-def deciding_container(seen: JobStatus) -> str | None:
-    """Return the deciding task's container, which gets the signals of a stop or of `stacks`; None
-    if the job's commands do not run.
-
-    Raises:
-        Refused: The job runs, and the container is not known.
-    """
-    name = seen.name
-    if seen.state.is_final or seen.app is None or seen.app.state.value != "RUNNING":
-        return None
-    service = seen.service
-    if seen.report is not None:
-        begun = seen.report.state in ("running", "finishing", "stopped")
-        return seen.report.container_id if begun else None
-    deciding = service.properties.get(service_properties.DECIDING) if service else None
-    from submit_tf_job.operations.description import tasks_of  # `wait` imports this module, too
-
-    for task in tasks_of(seen):
-        if task.name == deciding and task.container_id:
-            return task.container_id
-    why = f" ({seen.trouble})" if seen.trouble else ""
-    raise Refused(
-        f"{name}: the container of its deciding task is not known{why}",
-        hint=f"try again, or stop it at once: submit_tf_job stop {name} --grace 0s",
     )
 
 

@@ -16,7 +16,6 @@ from submit_tf_job.operations.cluster import Cluster, none_on_error
 from submit_tf_job.operations.logs import am_log, end_of_log
 from submit_tf_job.operations.series import keep_usage, lost_its_use
 from submit_tf_job.operations.stored_services import service_of
-from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -197,7 +196,7 @@ def _containers_awaited_after_retry(status: JobStatus) -> dict[str | None, int |
 def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
     from submit_tf_job.yarn.observed import ContainerState
 
-    if status.service is None or service_properties.DECIDING not in status.service.properties:
+    if status.deciding_task is None:
         return ()  # another tool's service
     states = (ContainerState.RUNNING_BUT_UNREADY, ContainerState.READY)
     alive = tuple(container for container in status.containers if container.state in states)
