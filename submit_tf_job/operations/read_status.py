@@ -44,7 +44,7 @@ from submit_tf_job.observation import (
 from submit_tf_job.operations.cluster import Cluster, JobRef, none_on_error
 from submit_tf_job.operations.last_report import read_last_report, read_report_from_node
 from submit_tf_job.operations.run_records import parse_report, recorded_end
-from submit_tf_job.operations.runs import application_that_stays, find_with_record
+from submit_tf_job.operations.runs import application_that_stays, find_with_app
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable, NoSuchLogFile
@@ -402,7 +402,7 @@ def status(cluster: Cluster, job: str | JobRef) -> JobStatus:
         NoSuchJob: The job does not exist.
         ClusterUnavailable: No ResourceManager answered.
     """
-    ref, app = find_with_record(cluster, job)
+    ref, app = find_with_app(cluster, job)
     return StatusReader(cluster, ref).read(app=app)
 
 
@@ -416,7 +416,7 @@ def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:
         NoSuchJob: The job does not exist.
         ClusterUnavailable: No ResourceManager answered.
     """
-    ref, app = find_with_record(cluster, job)
+    ref, app = find_with_app(cluster, job)
     found = read_status(cluster, ref, detail=True, app=app)
     attempts = cluster.client.app_attempts(found.application_id)
     return replace(found, attempts=attempts, node_pages=cluster.nodes.pages())

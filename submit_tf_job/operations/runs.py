@@ -45,12 +45,12 @@ KEY_KEPT_S = 7 * 86400.0
 
 def find(cluster: Cluster, job: str | JobRef) -> JobRef:
     """Return the run that a user names by id, run or job. The look-up only reads; it raises the
-    errors of `find_with_record`.
+    errors of `find_with_app`.
     """
-    return find_with_record(cluster, job)[0]
+    return find_with_app(cluster, job)[0]
 
 
-def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppReport | None]:
+def find_with_app(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppReport | None]:
     """Return the run that a user names by its application id, its name, or the name of its job.
 
     This is the one place that decides which run is meant. The first source that knows the name

@@ -19,7 +19,7 @@ from submit_tf_job.observation import JobState
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.listing import JobSelection, listed_jobs
 from submit_tf_job.operations.read_status import read_status
-from submit_tf_job.operations.runs import find_with_record
+from submit_tf_job.operations.runs import find_with_app
 from submit_tf_job.operations.series import usage_of_status
 from submit_tf_job.operations.stored_services import service_of
 from submit_tf_job.yarn.observed import Charge, ObservedService
@@ -80,7 +80,7 @@ def usage_of(cluster: Cluster, job: str | JobRef) -> JobUse:
         NoSuchJob: The job does not exist.
         ClusterUnavailable: No ResourceManager answered.
     """
-    ref, app = find_with_record(cluster, job)
+    ref, app = find_with_app(cluster, job)
     status = read_status(cluster, ref, detail=True, app=app)
     use = use_of_status(cluster, status)
     if use.used is None or not shows_need(status):
