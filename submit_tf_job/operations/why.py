@@ -257,7 +257,7 @@ def _first_cause(cluster: Cluster, status: JobStatus) -> Cause | None:
 
 def _find_cause(cluster: Cluster, seen: JobStatus) -> Cause | None:
     try:
-        return _with_fitting_hint(cluster, seen, _gather_evidence(cluster, seen))
+        return _with_fitting_hint(cluster, seen, _cause_from_evidence(cluster, seen))
     except SubmitTFJobError as error:
         _LOG.info("why it failed could not be found out: %s", error.message)
     except Exception:  # noqa: BLE001 - an explanation must not cost the verdict
@@ -300,7 +300,7 @@ def _within_queue(cluster: Cluster, seen: JobStatus, cause: Cause) -> Cause:
     return replace(cause, hint=within_queue(cause.hint, asked, most, name))
 
 
-def _gather_evidence(cluster: Cluster, seen: JobStatus) -> Cause | None:
+def _cause_from_evidence(cluster: Cluster, seen: JobStatus) -> Cause | None:
     from submit_tf_job.diagnose.failure import conclude, evidence_of, tasks_stopped, with_am_log
     from submit_tf_job.diagnose.outside import OF_MEMORY
     from submit_tf_job.yarn.amlog import container_ends
