@@ -189,14 +189,14 @@ def _report_in(
         file = (address, container_id, contract.REPORT_FILE)
         try:
             content = cluster.nodes.read_log(*file).data
-            return Evidence.READ, with_outcome(content, partial(_end_of, cluster, file[:2]))
+            return Evidence.READ, with_outcome(content, partial(_read_tail, cluster, file[:2]))
         except NoSuchLogFile:
             if is_due and cluster.nodes.lacks(*file):
                 return Evidence.MISSING, None
     return None
 
 
-def _end_of(cluster: Cluster, place: tuple[str, str], name: str, most: int) -> bytes:
+def _read_tail(cluster: Cluster, place: tuple[str, str], name: str, most: int) -> bytes:
     return cluster.nodes.read_log(*place, name, tail_bytes=most).data
 
 

@@ -181,7 +181,7 @@ def _end_of_status(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
         "root_cause": cause and _cause_json(cause),
         "progress": report and report.progress and plain_value(report.progress.to_json()),
         "started_at": app and app.started_ms and app.started_ms // 1000,
-        "finished_at": _end_ms(status) // 1000 or None,
+        "finished_at": _finished_ms(status) // 1000 or None,
         "report": report and report.record(_REPORT_MAX),
     }
 
@@ -204,7 +204,7 @@ def _cause_json(cause: Cause) -> dict[str, Any]:
     return {name: plain_value(getattr(cause, name)) for name in _CAUSE}
 
 
-def _end_ms(status: JobStatus) -> int:
+def _finished_ms(status: JobStatus) -> int:
     """Return when a run ended, in milliseconds since 1970, or 0 if that is not known; for a run
     with a held container (`hold_on_failure`), when its task failed.
     """
@@ -252,7 +252,7 @@ def usage_of(cluster: Cluster, run: str) -> UsageReport | None:
     return None
 
 
-def keep_usage(cluster: Cluster, run: str, content: bytes) -> None:
+def write_usage(cluster: Cluster, run: str, content: bytes) -> None:
     """Write what a run's tasks used to the file beside the run's record; errors are only logged."""
     with _errors_logged(run):
         files = RecordFiles.of(cluster)
@@ -297,7 +297,9 @@ def recorded_end(cluster: Cluster, ref: JobRef) -> tuple[JobReport | None, Verdi
     record = read(cluster, ref.run)
     with suppress(KeyError, TypeError, ValueError):
         if record and record["application_id"] == ref.application_id:
-            end = record["end"] or _end_of(parse_report(json.dumps(record["report"]).encode()))
+            end = record["end"] or _end_of_report(
+                parse_report(json.dumps(record["report"]).encode())
+            )
             state, reason = JobState(end["state"]), str(end["reason"])
             verdict = Verdict(state, reason, hint=str(end["hint"]), confirmed=end["confirmed"])
             return parse_report(json.dumps(end.get("report")).encode()), verdict
@@ -311,7 +313,7 @@ def parse_report(content: bytes) -> JobReport | None:
     return JobReport.parse(content)
 
 
-def _end_of(report: JobReport | None) -> dict[str, Any]:
+def _end_of_report(report: JobReport | None) -> dict[str, Any]:
     """Return the end of a run whose record has no end, made from the deciding task's last report.
 
     Raises:

@@ -255,11 +255,11 @@ def ended_runs(cluster: Cluster, job: str) -> tuple[str, ...]:
         item.name
         for item in stored.listed()
         if is_run_of(item.name, job)
-        and _end_ms(cluster, item.name, stored.copy_of(item.name)) is not None
+        and _stored_end_ms(cluster, item.name, stored.copy_of(item.name)) is not None
     )
 
 
-def _end_ms(cluster: Cluster, run: str, found: StoredRun | None) -> int | None:
+def _stored_end_ms(cluster: Cluster, run: str, found: StoredRun | None) -> int | None:
     """Return when a stored run ended, 0 if the time is not known; None if nothing is stored of it
     (`found` is None), while an application of the run is alive or may still start, or while a
     restarted ResourceManager may not list it yet.
@@ -406,7 +406,7 @@ class _Retention:
         if run not in self._read:
             found, self._read[run] = self._stored.copy_of(run), None
             with suppress(NameTaken):
-                end_ms = _end_ms(self._cluster, run, found)
+                end_ms = _stored_end_ms(self._cluster, run, found)
                 if found is not None and end_ms is not None:
                     self._read[run] = found, end_ms
         return self._read[run]
@@ -470,7 +470,7 @@ def forget_run(cluster: Cluster, job: str, run: str) -> None:
 _NUMBERS = 4  # numbers of a key whose runs are looked for: the first, and those after spoiled ones
 
 
-def has_run(cluster: Cluster, planned: Plan) -> bool:
+def has_run_of_key(cluster: Cluster, planned: Plan) -> bool:
     """Return whether the first run of a plan's idempotency key is stored (without HDFS: listed by
     the ResourceManager), alive or over; False if the cluster cannot tell.
     """

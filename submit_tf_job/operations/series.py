@@ -99,7 +99,7 @@ def keep_usage(cluster: Cluster, status: JobStatus) -> None:
             from submit_tf_job.container.usage_file import shortened  # few commands need it
 
             if content := shortened(plain(found)):
-                run_records.keep_usage(cluster, status.run, content)
+                run_records.write_usage(cluster, status.run, content)
 
 
 def _left_by_tasks(cluster: Cluster, status: JobStatus, addresses: dict[str, list[str]]) -> bytes:

@@ -27,7 +27,7 @@ from submit_tf_job.operations.delete import delete
 from submit_tf_job.operations.history import run_history
 from submit_tf_job.operations.listing import gpus_of_run, list_jobs
 from submit_tf_job.operations.resubmission import next_step_of_json, runs_of
-from submit_tf_job.operations.runs import find, has_run, live_runs, other_job_of_key
+from submit_tf_job.operations.runs import find, has_run_of_key, live_runs, other_job_of_key
 from submit_tf_job.operations.submit import load_job, make_plan, submit
 from submit_tf_job.sdk.events import JobState as JobState
 from submit_tf_job.sdk.events import Status as Status
@@ -400,7 +400,7 @@ class Client:
         does not, if it was deleted, or if the cluster cannot tell. Without HDFS, a deleted run
         counts as long as the ResourceManager lists it.
         """
-        return has_run(self.cluster, planned)
+        return has_run_of_key(self.cluster, planned)
 
     def other_job(self, planned: Plan) -> str | None:
         """Return the name of another job for which a plan's `submission_id` was used before; None
