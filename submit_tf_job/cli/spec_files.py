@@ -85,7 +85,7 @@ def render(
         raise UsageError(f"{' and '.join(chosen)} do different things; leave one of them out")
     settings = context.settings()
     job = read_job(spec, settings, overrides, name, context.say, dialect)
-    planned = make_plan(job, settings, key=submission_id, lifetime=detach)
+    planned = make_plan(job, settings, key=submission_id, detached=detach)
     if explain:
         context.result(_explain_lines(job, planned), lambda: _explain_object(job, planned))
         return

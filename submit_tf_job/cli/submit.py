@@ -141,7 +141,7 @@ class SubmitOptions:
             settings,
             key=self.submission_id,
             again=Again.NEVER if self.once else None,
-            lifetime=self.detach,
+            detached=self.detach,
         )
 
 

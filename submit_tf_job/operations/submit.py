@@ -203,7 +203,7 @@ def make_plan(
     *,
     key: str | None = None,
     again: Again | None = None,
-    lifetime: bool = False,
+    detached: bool = False,
 ) -> Plan:
     """Return the plan of a submission; sends no request.
 
@@ -213,10 +213,10 @@ def make_plan(
         key: The idempotency key of the submission; None for a hash of the job and its files.
         again: Whether the key is run again after its run has ended; None for never if a key is
             given, and always if not.
-        lifetime: Whether to give a job without a lifetime the lifetime of the settings
-            (`detached_lifetime`). This is for a job that nobody follows: nothing on the cluster
-            ends a job whose ApplicationMaster never gets a container (docs/internals/endings.md).
-            The key does not depend on that lifetime.
+        detached: Whether nobody follows the job. If it has no lifetime it then gets that of the
+            settings (`detached_lifetime`): nothing on the cluster ends a job whose
+            ApplicationMaster never gets a container (docs/internals/endings.md). The key does not
+            depend on that lifetime.
 
     Raises:
         JobSpecError: YARN or a NodeManager would refuse the job; or, for Hadoop 3.1 and 3.2, the
@@ -233,7 +233,7 @@ def make_plan(
         site_of(settings),
         key=key,
         again=again,
-        lifetime_s=int(settings.detached_lifetime_s) if lifetime else 0,
+        lifetime_s=int(settings.detached_lifetime_s) if detached else 0,
     )
     version = settings.hadoop_version
     if not version:

@@ -309,7 +309,7 @@ class Client:
             self.settings,
             key=submission_id,
             again=Again.NEVER if once else again and Again(again),
-            lifetime=detached,
+            detached=detached,
         )
 
     def submit(
