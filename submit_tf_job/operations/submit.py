@@ -307,7 +307,7 @@ def submit(
         preparation.undo()
         raise
     if done.alone:
-        preparation.forget_earlier(done.run)
+        preparation.forget_and_retire_earlier(done.run)
     ref = JobRef(planned.job.name, done.application_id, done.run)
     runs_again = done.adopted and planned.again is not Again.NEVER
     if runs_again and planned.job.hold_s and read_status(cluster, ref).held:
@@ -318,7 +318,7 @@ def submit(
     first = planned.run_of(done.number)
     if done.adopted and planned.given_key and not is_of_content(cluster, planned, first):
         raise _key_reused(ref)
-    warnings = [] if done.adopted else [*preparation.said]
+    warnings = [] if done.adopted else [*preparation.capacity_warnings]
     if planned.job.priority is not None:
         from submit_tf_job.operations.change import apply_priority  # few jobs have one
 
@@ -425,7 +425,7 @@ class _Preparation:
         self._planned = planned
         self._staging = Staging(cluster.settings, planned.site.staging)
         self._data = DataCheck(planned.job, cluster.settings, for_caller=cluster.own_jobs_only)
-        self.said: tuple[str, ...] = ()  # what the job may meet on this cluster
+        self.capacity_warnings: tuple[str, ...] = ()  # what the job may meet on this cluster
 
     def prepare(self, number: int) -> None:
         """Make the checks that may refuse the job, and stage its files, for the run with this
@@ -438,7 +438,7 @@ class _Preparation:
         # Only for a job that is about to be posted: a running one takes room itself, and its
         # cluster may have changed since.
         check_largest(planned.job, planned.site, cluster.client.maximum_resources())
-        self.said = check_capacity(planned, cluster)
+        self.capacity_warnings = check_capacity(planned, cluster)
         self._data.check()
         self._staging.stage(planned, self._data.lists, self._on_upload)
 
@@ -454,7 +454,7 @@ class _Preparation:
             return
         self._staging.forget_staged()
 
-    def forget_earlier(self, run: str) -> None:
+    def forget_and_retire_earlier(self, run: str) -> None:
         """Remove what earlier runs of the job have left: staged files that this run does not use,
         and the oldest runs beyond those that are kept.
         """
