@@ -29,7 +29,7 @@ def status(context: Context, job: JobArgument) -> None:
       submit_tf_job status application_1795256400000_0007 -o json | jq -r .state
     """
     cluster = context.cluster()
-    status = read_status.status(cluster, job)
+    status = read_status.status_of_name(cluster, job)
     found = diagnose(cluster, status)
     causes = found.pending, found.failure
     lines = [*job_lines(status, *causes)]
@@ -102,7 +102,7 @@ def why(context: Context, job: JobArgument) -> None:
     from submit_tf_job.operations.explain import explain
 
     cluster = context.cluster()
-    found = explain(cluster, read_status.status(cluster, job))
+    found = explain(cluster, read_status.status_of_name(cluster, job))
 
     def json() -> dict[str, Any]:
         from submit_tf_job.jsonview import why_object

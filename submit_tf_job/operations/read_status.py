@@ -144,7 +144,7 @@ class StatusReader:
                     self._ask_service()
                 except (ClusterUnavailable, NoSuchJob) as error:
                     # its ApplicationMaster restarts; the ResourceManager has the rest
-                    trouble = _of_master(app, error)
+                    trouble = _why_master_silent(app, error)
             if not of_other_user and self._deciding is None and (trouble or app.lists_anew):
                 self._find_former_report(app)
             self._read_report(app)
@@ -381,7 +381,7 @@ class StatusReader:
             self._report, self._evidence = report, Evidence.READ
 
 
-def _of_master(app: AppReport, error: SubmitTFJobError) -> str:
+def _why_master_silent(app: AppReport, error: SubmitTFJobError) -> str:
     """Return why the tasks cannot be read: the ApplicationMaster does not answer; or the message of
     another server that answered.
     """
@@ -394,16 +394,15 @@ def _of_master(app: AppReport, error: SubmitTFJobError) -> str:
     )
 
 
-def status(cluster: Cluster, job: str | JobRef) -> JobStatus:
-    """Return the status of a job, given its name, its application id or a run's name, or of a run
-    that was found.
+def status_of_name(cluster: Cluster, job: str) -> JobStatus:
+    """Return the status of a job, given its name, its application id or a run's name.
 
     Raises:
         NoSuchJob: The job does not exist.
         ClusterUnavailable: No ResourceManager answered.
     """
     ref, app = find_with_app(cluster, job)
-    return StatusReader(cluster, ref).read(app=app)
+    return read_status(cluster, ref, app=app)
 
 
 def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:

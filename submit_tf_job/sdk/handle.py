@@ -17,7 +17,7 @@ from submit_tf_job.operations.follow import Event as Followed
 from submit_tf_job.operations.follow import NextRun, Notice, follow
 from submit_tf_job.operations.links import Links, all_links
 from submit_tf_job.operations.logs import logs
-from submit_tf_job.operations.read_status import describe, status
+from submit_tf_job.operations.read_status import describe, read_status
 from submit_tf_job.operations.stacks import JobStacks, take_stacks
 from submit_tf_job.operations.stop import release, stop
 from submit_tf_job.operations.submit import Submission
@@ -97,7 +97,7 @@ class JobHandle:
         Raises:
             ClusterUnavailable: No ResourceManager answered.
         """
-        return Status(status(self._connected_cluster, self.ref))
+        return Status(read_status(self._connected_cluster, self.ref))
 
     def describe(self) -> Status:
         """Return the run's current status with all its tasks, and with the attempts of its
@@ -446,7 +446,7 @@ class JobHandle:
         Example:
             >>> handle.why().since_success.changes  # doctest: +SKIP
         """
-        return explain(self._connected_cluster, status(self._connected_cluster, self.ref))
+        return explain(self._connected_cluster, read_status(self._connected_cluster, self.ref))
 
     def stop(self, *, wait: bool = True, grace_s: float | None = None) -> Status:
         """Stop the job, and by default wait until it is over; do nothing if it is over. Return its
