@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.since_success import NewValue, SinceSuccess
 
 _LOG = logging.getLogger(__name__)
-LIMIT_S = 2.0
+COMPARED_WITHIN_S = 2.0
 _RUNS, _RECORDS = 3, 20  # that succeeded; that are read to find them
 _FILES = ("stderr.txt", "stdout.txt")
 _OF_A_SUCCESS = 700 * 1024  # bytes of a file; with the failed task's two ends less than 5 MB in all
@@ -76,7 +76,7 @@ def explain(cluster: Cluster, status: JobStatus) -> Why:
 def _within_limit(cluster: Cluster, status: JobStatus, cause: Cause | None) -> SinceSuccess | None:
     """Return what is known after at most 2 s of the difference from the last successful run."""
     compare = partial(_compare_runs, cluster, status, cause)
-    found = waiting.results_within(LIMIT_S, compare, cluster.clock)
+    found = waiting.results_within(COMPARED_WITHIN_S, compare, cluster.clock)
     return found[-1] if found else None
 
 

@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 SOON_S = 5.0  # requests cost the cluster; a shorter wait is normal
 LATE_S = 10.0  # a task arrives 1 to 3 s after its container was started
-TOTAL_S = 10.0
+PENDING_REQUESTS_S = 10.0
 _ASKED_NODES = 3
 
 
@@ -84,7 +84,7 @@ def _read_situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situ
     )
     from submit_tf_job.yarn import inspection
 
-    client, deadline = cluster.client, cluster.client.deadline(TOTAL_S)
+    client, deadline = cluster.client, cluster.client.deadline(PENDING_REQUESTS_S)
     service = status.service
     nodes = none_on_error(lambda: inspection.all_nodes(client, deadline=deadline))
     attempts = none_on_error(lambda: client.app_attempts(app.id, deadline=deadline)) or ()
@@ -128,7 +128,7 @@ def _with_activities(cluster: Cluster, situation: Situation) -> Situation:
     client, app_id = cluster.client, situation.app.id
     for _ in waiting.ACTIVITIES_ARE_RECORDED.attempts(cluster.clock, cluster.sleep):
         notes = none_on_error(
-            lambda: app_activities(client, app_id, deadline=client.deadline(TOTAL_S))
+            lambda: app_activities(client, app_id, deadline=client.deadline(PENDING_REQUESTS_S))
         )
         if notes:
             return replace(situation, activities=notes)
@@ -208,7 +208,7 @@ def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
     return tuple(one for one in alive if one.instance in missing and one.id not in ending)
 
 
-LIMIT_S = 8.0
+CAUSE_WITHIN_S = 8.0
 RECORD_S = 0.2  # a verdict is not kept back for its record
 END_BYTES = 256 * 1024
 
@@ -217,7 +217,7 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
     """Return why a job failed. Also, whether it failed or not, complete the run's record if the job
     is over and the record has no end yet. A completion that takes longer than `RECORD_S` continues
     in a thread; for a run that was stopped or killed, whose use must be saved, the limit is
-    `LIMIT_S`.
+    `CAUSE_WITHIN_S`.
 
     Args:
         cluster: The job's cluster.
@@ -225,14 +225,15 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
 
     Returns:
         The cause; None if the job has not failed, or no readable source explains more than the
-        verdict within `LIMIT_S`. The function never raises an error and never changes the verdict.
+        verdict within `CAUSE_WITHIN_S`. The function never raises an error and never changes the
+        verdict.
     """
     from submit_tf_job.observation import JobState
 
     cause = None
     if status.state is JobState.FAILED:
         cause = _first_cause(cluster, status)
-    limit_s = LIMIT_S if lost_its_use(status) else RECORD_S
+    limit_s = CAUSE_WITHIN_S if lost_its_use(status) else RECORD_S
     waiting.results_within(limit_s, partial(_record_end, cluster, status, cause), cluster.clock)
     return cause
 
@@ -252,7 +253,7 @@ def _record_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> Ite
 
 def _first_cause(cluster: Cluster, status: JobStatus) -> Cause | None:
     ask = partial(_find_cause, cluster, status)
-    return next(iter(waiting.results_within(LIMIT_S, lambda: [ask()], cluster.clock)), None)
+    return next(iter(waiting.results_within(CAUSE_WITHIN_S, lambda: [ask()], cluster.clock)), None)
 
 
 def _find_cause(cluster: Cluster, seen: JobStatus) -> Cause | None:

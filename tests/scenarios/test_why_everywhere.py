@@ -171,7 +171,7 @@ def found(kept: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Ev
     def read_log(*arguments: Any, **options: Any) -> str:
         if event.is_set():
             return str(end_of_log(*arguments, **options))
-        kept.passes(why.LIMIT_S + 1)
+        kept.passes(why.CAUSE_WITHIN_S + 1)
         event.wait(60)
         return ""
 
