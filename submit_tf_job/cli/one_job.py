@@ -15,7 +15,7 @@ from submit_tf_job.json_values import document, plain
 from submit_tf_job.observation import JobState, JobStatus
 from submit_tf_job.operations import read_status
 from submit_tf_job.operations.runs import find
-from submit_tf_job.operations.why import diagnose
+from submit_tf_job.operations.why import diagnose_and_record
 from submit_tf_job.report.job_text import job_lines, why_lines
 
 
@@ -30,7 +30,7 @@ def status(context: Context, job: JobArgument) -> None:
     """
     cluster = context.cluster()
     status = read_status.status_of_name(cluster, job)
-    found = diagnose(cluster, status)
+    found = diagnose_and_record(cluster, status)
     causes = found.pending, found.failure
     lines = [*job_lines(status, *causes)]
     if status.state.is_final and status.report is not None and not context.json:
@@ -129,7 +129,7 @@ def describe(context: Context, job: JobArgument) -> None:
 
     cluster = context.cluster()
     found = read_status.describe(cluster, job)
-    diagnosis = diagnose(cluster, found)
+    diagnosis = diagnose_and_record(cluster, found)
     uses = ""
     if not context.json:
         uses = summary(use_of_status(cluster, found))

@@ -66,7 +66,7 @@ def explain(cluster: Cluster, status: JobStatus) -> Why:
         cluster: The cluster.
         status: The job's last status.
     """
-    found = why.diagnose(cluster, status)
+    found = why.diagnose_and_record(cluster, status)
     since = None
     if status.state is JobState.FAILED:
         since = _within_limit(cluster, status, found.failure)

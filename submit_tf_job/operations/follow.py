@@ -24,7 +24,7 @@ from submit_tf_job.operations.resubmission import (
 )
 from submit_tf_job.operations.stop import FAILED_BEFORE, stop_run
 from submit_tf_job.operations.watch_run import End, Pause, Trouble, watch_run
-from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
+from submit_tf_job.operations.why import find_cause_and_record, is_waiting, why_pending
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def follow(
             details_every_s=details_every_s,
         )
         status = yield from _EventsOfRun(cluster, output_every_s, tail, explain).events(steps)
-        cause = why_failed(cluster, status)
+        cause = find_cause_and_record(cluster, status)
         yield from _memory_at_end(cluster, status, cause)
         found: NextRun | None = None
         if ran_out_of_memory(status, cause):

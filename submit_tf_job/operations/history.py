@@ -16,7 +16,7 @@ from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.runs import find
-from submit_tf_job.operations.why import why_failed
+from submit_tf_job.operations.why import find_cause_and_record
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
@@ -81,7 +81,7 @@ def recorded_run(cluster: Cluster, record: dict[str, Any]) -> RecordedRun:
         ref = JobRef(record["name"], record["application_id"], record["run"])
         with suppress(SubmitTFJobError):
             status = read_status(cluster, ref)
-            why_failed(cluster, status)
+            find_cause_and_record(cluster, status)
             record = run_records.read(cluster, ref.run) or record
     return _run_of_record(cluster, record, status)
 

@@ -20,7 +20,7 @@ from submit_tf_job.observation import OVER, JobState
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.read_status import StatusReader, read_status
 from submit_tf_job.operations.runs import application_that_stays, find
-from submit_tf_job.operations.why import why_failed
+from submit_tf_job.operations.why import find_cause_and_record
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def stop(
     )
     status = read_status(cluster, ref)
     if status.state is JobState.STOPPED:
-        why_failed(cluster, status)  # completes the record, before the node deletes the curves
+        find_cause_and_record(cluster, status)  # before the node deletes the curves
     return status
 
 

@@ -1,4 +1,6 @@
-"""Determine why a job waits or failed, from the cluster: why_pending, why_failed, diagnose."""
+"""Determine why a job waits or failed, from the cluster: why_pending, and for a run that is over
+find_cause_and_record, which also completes its record; diagnose_and_record takes either.
+"""
 
 from __future__ import annotations
 
@@ -213,7 +215,7 @@ RECORD_S = 0.2  # a verdict is not kept back for its record
 END_BYTES = 256 * 1024
 
 
-def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
+def find_cause_and_record(cluster: Cluster, status: JobStatus) -> Cause | None:
     """Return why a job failed. Also, whether it failed or not, complete the run's record if the job
     is over and the record has no end yet. A completion that takes longer than `RECORD_S` continues
     in a thread; for a run that was stopped or killed, whose use must be saved, the limit is
@@ -240,7 +242,8 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
 
 def _record_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> Iterator[bool]:
     """Complete the record of a run that is over, and write its resource usage beside the record if
-    the deciding task could not; yield whether the end was added. Errors are only logged.
+    the deciding task could not; yield whether the end was added. Errors are only logged. Whoever
+    asks first why the run ended completes it: `status`, `why`, `history`, a follower, or `stop`.
     """
     try:
         was_completed = run_records.complete(cluster, status, cause)
@@ -382,14 +385,14 @@ class Diagnosis(NamedTuple):
     failure: Cause | None = None
 
 
-def diagnose(cluster: Cluster, status: JobStatus) -> Diagnosis:
+def diagnose_and_record(cluster: Cluster, status: JobStatus) -> Diagnosis:
     """Return why a job waits or failed. For a job that is over the run's record is completed, too
-    (`why_failed`); for a job that runs no request is sent.
+    (`find_cause_and_record`); for a job that runs no request is sent.
 
     Failed requests are ignored: a diagnosis never changes a verdict and never raises an error.
     """
     if status.state.is_final:
-        return Diagnosis(failure=why_failed(cluster, status))
+        return Diagnosis(failure=find_cause_and_record(cluster, status))
     if is_waiting(status):
         return Diagnosis(pending=why_pending(cluster, status))
     return Diagnosis()

@@ -23,7 +23,7 @@ from submit_tf_job.operations.stop import release, stop
 from submit_tf_job.operations.submit import Submission
 from submit_tf_job.operations.usage import JobUse, usage_of
 from submit_tf_job.operations.watch_run import End, Pause, until_end
-from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
+from submit_tf_job.operations.why import find_cause_and_record, is_waiting, why_pending
 from submit_tf_job.sdk.events import Event, Status
 from submit_tf_job.status_changes import callback_key
 
@@ -428,7 +428,7 @@ class JobHandle:
         Raises:
             ClusterUnavailable: Without `seen`: no ResourceManager answered.
         """
-        return why_failed(self._connected_cluster, (seen or self.status()).job)
+        return find_cause_and_record(self._connected_cluster, (seen or self.status()).job)
 
     def why(self) -> Why:
         """Return why the job waits or failed, and what has changed since the last run of it that
