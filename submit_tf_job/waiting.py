@@ -2,8 +2,8 @@
 wait.
 
 Waits with rules of their own are where these rules are: following a job
-(`operations/watch_run.py`) or its logs (`logs/follow.py`), sending a request again (`yarn/rest.py`),
-and looking again around a POST (`yarn/exactly_once.py`).
+(`operations/watch_run.py`) or its logs (`logs/follow.py`), sending a request again
+(`yarn/rest.py`), and looking again around a POST (`yarn/exactly_once.py`).
 """
 
 from __future__ import annotations
