@@ -7,7 +7,8 @@ from functools import partial
 
 from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.runs import ended_runs, find, forget_run, stored_texts
+from submit_tf_job.operations.retention import ended_runs, forget_run, stored_texts
+from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.staging import forget_files
 from submit_tf_job.operations.stop import FAILED_BEFORE, held_container, stop_run
 from submit_tf_job.operations.stored_services import stored_services

@@ -21,7 +21,7 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.operations.cluster import Cluster, staging_root, storage_of
-from submit_tf_job.operations.runs import is_recovering, retire_all
+from submit_tf_job.operations.retention import is_recovering, retire_all
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.observed import GOING_ON

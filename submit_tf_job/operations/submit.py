@@ -20,16 +20,16 @@ from submit_tf_job.errors import (
     Problem,
     SubmitTFJobError,
 )
-from submit_tf_job.operations import resubmission, run_again, run_records, runs
+from submit_tf_job.operations import resubmission, retention, run_again, run_records
 from submit_tf_job.operations.cluster import (
     Cluster,
     JobRef,
     check_identity,
     site_of,
 )
+from submit_tf_job.operations.key_runs import is_of_content
 from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.run_values import values_of_job
-from submit_tf_job.operations.runs import is_of_content
 from submit_tf_job.operations.staging import Staging, own_directories
 from submit_tf_job.operations.stop import FAILED_BEFORE, stop_run
 from submit_tf_job.operations.stored_services import StoredServices, stored_services
@@ -463,7 +463,7 @@ class _Preparation:
             used.append(self._planned.lists)
         self._staging.forget_others(used)
         if self._stored is not None:
-            runs.retire(self._cluster, self._stored, self._planned.job.name, run)
+            retention.retire(self._cluster, self._stored, self._planned.job.name, run)
 
 
 def _key_reused(ref: JobRef) -> KeyReused:

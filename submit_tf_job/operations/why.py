@@ -242,8 +242,10 @@ def find_cause_and_record(cluster: Cluster, status: JobStatus) -> Cause | None:
 
 def _record_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> Iterator[bool]:
     """Complete the record of a run that is over, and write its resource usage beside the record if
-    the deciding task could not; yield whether the end was added. Errors are only logged. Whoever
-    asks first why the run ended completes it: `status`, `why`, `history`, a follower, or `stop`.
+    the deciding task could not; yield whether the end was added. Errors are only logged.
+
+    Whoever learns of the end first completes it: `status`, `why`, `describe`, `history`, `stop`, or
+    who follows the job.
     """
     try:
         was_completed = run_records.complete(cluster, status, cause)

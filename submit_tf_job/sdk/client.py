@@ -25,9 +25,10 @@ from submit_tf_job.errors import AuthError, UsageError
 from submit_tf_job.operations.cluster import Cluster, check_identity, connect
 from submit_tf_job.operations.delete import delete
 from submit_tf_job.operations.history import run_history
+from submit_tf_job.operations.key_runs import has_run_of_key, other_job_of_key
 from submit_tf_job.operations.listing import gpus_of_run, list_jobs
 from submit_tf_job.operations.resubmission import next_step_of_json, runs_of
-from submit_tf_job.operations.runs import find, has_run_of_key, live_runs, other_job_of_key
+from submit_tf_job.operations.runs import find, live_runs
 from submit_tf_job.operations.submit import load_job, make_plan, submit
 from submit_tf_job.sdk.events import JobState as JobState
 from submit_tf_job.sdk.events import Status as Status
