@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-WAIT_S = 10.0
+WAIT_S = 240.0  # longer than any client waits
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
+from tests.tool import until
 from tests.world.name_node import late_name_node
 
-# Python says that it ends, and takes two seconds for it, so that the answer comes while it is at it.
+# Python says that it ends, and takes two seconds for it, so that the answer comes while it is at it;
+# with the path of a file, two seconds more from when that is there.
 GIVES_UP = """
-import atexit, sys, time
+import atexit, os, sys, time
 class Slow:
-    def __del__(self, sleep=time.sleep):
+    def __init__(self):
+        self.path = os.environ.get("ENDS_AFTER")
+    def __del__(self, sleep=time.sleep, exists=os.path.exists):
+        while self.path and not exists(self.path):
+            sleep(0.05)
         sleep(2)
 slow = Slow()
 from submit_tf_job.errors import ClusterUnavailable
@@ -34,15 +40,19 @@ sys.exit(main())
 
 
 def test_program_exits_with_its_status_after_an_abandoned_call(tmp_path: Path) -> None:
-    may_answer, said = threading.Event(), tmp_path / "stdout"
+    may_answer, said, answered = threading.Event(), tmp_path / "stdout", tmp_path / "answered"
     argv = [sys.executable, "-c", GIVES_UP + "sys.exit(3)"]
     with late_name_node(may_answer) as address, said.open("w") as out:
-        program = subprocess.Popen([*argv, address], stdout=out, stderr=subprocess.PIPE, text=True)
-        give_up_at = time.monotonic() + 240
-        while "ends" not in said.read_text() and program.poll() is None:
-            assert time.monotonic() < give_up_at
-            time.sleep(0.05)
+        program = subprocess.Popen(
+            [*argv, address],
+            env={**os.environ, "ENDS_AFTER": str(answered)},
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        until(lambda: "ends" in said.read_text() or program.poll() is not None, "it ends")
         may_answer.set()
+        answered.touch()
         _, err = program.communicate(timeout=240)
     assert (program.returncode, err) == (3, "")
     assert said.read_text() == "no answer within 0.3 s\nends\n"
