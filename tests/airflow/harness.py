@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import time
@@ -20,6 +19,8 @@ from typing import Any
 
 import pytest
 import requests
+
+from tests.gateways import unused_port
 
 DAGS = Path(__file__).with_name("dags")
 ROOT = Path(__file__).parents[2]
@@ -63,13 +64,6 @@ def run_inside(venv: Path, site: Path, home: Path) -> str:
     return done.stdout
 
 
-def free_port() -> int:
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        port: int = made.getsockname()[1]
-        return port
-
-
 class Airflow:
     """One Airflow.
 
@@ -95,7 +89,7 @@ class Airflow:
         shutil.copy(venv / "empty.db", self.database)
         shutil.copytree(DAGS, home / "dags")
         shutil.copy(site / "submit_tf_job/airflow/example_dags/digits.py", home / "dags")
-        self.port = free_port()
+        self.port = unused_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         own = ("PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV")

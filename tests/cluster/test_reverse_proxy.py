@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.clusters import Cluster
+from tests.gateways import unused_port
 from tests.tool import SUBMIT_S, Tool, held, release, until
 
 pytestmark = pytest.mark.cluster
@@ -63,9 +64,7 @@ class Nginx:
 
     def __init__(self, directory: Path, cluster: Cluster) -> None:
         self.here, self._cluster, self.user = directory, cluster, cluster.user
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = unused_port()
         new = ("-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost")
         name = ("-addext", "subjectAltName=DNS:localhost")
         run("openssl", "req", *new, *name, "-keyout", f"{directory}/key.pem", "-out", self.ca_file)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gateways import unused_port
 from tests.tool import Result, Tool, until
 
 REALM = "KDC.TEST"
@@ -123,10 +124,7 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
             "krb5kdc is not installed; run `make test`, or apt-get install krb5-kdc "
             "krb5-admin-server krb5-user"
         )
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    made = Kdc(tmp_path_factory.mktemp("kdc"), port)
+    made = Kdc(tmp_path_factory.mktemp("kdc"), unused_port())
     made.make()
     made.start()
     yield made
