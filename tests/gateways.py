@@ -23,9 +23,9 @@ TOKEN = "token-of-alice"
 
 
 def unused_port() -> int:
-    """Return a port that nobody else gets while a gateway is killed and started again: none of
-    those that the kernel gives to connections, of those that tasks have (`ports.range`), or of
-    another process of this test session.
+    """Return a port that nobody else gets before a server listens there, or while it is killed and
+    started again: none of those that the kernel gives to connections, of those that tasks have
+    (`ports.range`), or of another process of this test session.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     for port in random.sample(range(10_000 + worker % 20 * 500, 10_500 + worker % 20 * 500), 500):
@@ -78,7 +78,7 @@ class Process:
     def end(self, how: signal.Signals = signal.SIGKILL) -> int:
         if self.process.returncode is None:
             self.process.send_signal(how)
-            self.process.wait(60)
+            self.process.wait(SUBMIT_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return self.process.returncode

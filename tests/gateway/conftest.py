@@ -38,6 +38,7 @@ def cluster(served: Served) -> Iterator[Served]:
     """The session's cluster, whose jobs run until a test ends them, or sets `job_s` for itself."""
     yield served
     served.delay_s = 0.0
+    served.answers.set()
     served.cluster.yarn.site.job_s = FOREVER
     served.cluster.yarn.full = False
 

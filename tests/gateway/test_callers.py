@@ -28,7 +28,7 @@ class Curl:
         self._environ, self._always = environ, always
 
     def __call__(self, url: str, *words: str) -> tuple[int, dict[str, Any], str]:
-        argv = ["curl", "-sS", "-m", "20", "-D", "-", *self._always, *words, url]
+        argv = ["curl", "-sS", "-m", "120", "-D", "-", *self._always, *words, url]
         done = subprocess.run(argv, env=self._environ, capture_output=True, text=True, timeout=240)
         if done.returncode:
             return 0, {}, done.stderr

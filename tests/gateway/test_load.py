@@ -8,7 +8,6 @@ import resource
 import selectors
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from tests.world.served import Served, served_cluster
 
 LISTENERS = 500
 IDLE = 2000
-WINDOW_S = 5.0
+POLLS = 5
 ENDED_S = 120.0
 
 
@@ -60,15 +59,8 @@ def connect(gateway: Process, said: bytes, stack: ExitStack) -> socket.socket:
     return made
 
 
-def read_all(
-    sockets: list[socket.socket], *, sending: tuple[socket.socket, ...] = ()
-) -> dict[socket.socket, bytes]:
-    """Read from each socket until all have ended.
-
-    Args:
-        sending: Sockets that still send. The kernel resets such a connection when the other end
-            closes it with bytes that it has not read (RFC 1122, 4.2.2.13).
-    """
+def read_all(sockets: list[socket.socket]) -> dict[socket.socket, bytes]:
+    """Read from each socket until all have ended."""
     found = dict.fromkeys(sockets, b"")
     deadline = time.monotonic() + ENDED_S
     with selectors.DefaultSelector() as waiting:
@@ -80,11 +72,7 @@ def read_all(
             )
             for key, _ in waiting.select(0.2):
                 ready: Any = key.fileobj
-                try:
-                    piece = ready.recv(65536)
-                except ConnectionResetError:
-                    assert ready in sending, "a reset in place of an end"
-                    piece = b""
+                piece = ready.recv(65536)
                 found[ready] += piece
                 if not piece:
                     waiting.unregister(ready)
@@ -113,10 +101,14 @@ def test_listeners_idle_connections_and_a_slow_resource_manager(
         until(lambda: gateway.metric("streams") == LISTENERS, "all listen")
         time.sleep(1)
         begun, since = len(slow_cluster.asked), time.monotonic()
-        time.sleep(WINDOW_S)
-        polls = [path for _, _, path in slow_cluster.asked[begun:] if path.endswith(app.id)]
+
+        def polls() -> int:
+            asked = slow_cluster.asked[begun:]
+            return len([path for _, _, path in asked if path.endswith(app.id)])
+
+        until(lambda: polls() >= POLLS, "the gateway looks at the job")
         looked_s = time.monotonic() - since
-        assert 1 <= len(polls) <= looked_s + 2, "one look a second, however many listen"
+        assert looked_s > POLLS - 2, "one look a second, however many listen"
 
         # Thousands of connections that say nothing are no hindrance.
         idle = [connect(gateway, b"", stack) for _ in range(IDLE)]
@@ -144,32 +136,6 @@ def test_listeners_idle_connections_and_a_slow_resource_manager(
         assert len(learnt) == LISTENERS, "everybody learns the end"
         assert len(idle) == IDLE
         assert gateway.end(signal.SIGTERM) == 0
-
-
-def test_a_head_has_its_time(slow_cluster: Served, options: list[str], tmp_path: Path) -> None:
-    """With a second in place of half a minute."""
-    patch = "import submit_tf_job.gateway.http_connection as c; c.IDLE_S = 1"
-    made = a_gateway(slow_cluster, tmp_path, options, patch=patch)
-    with made as gateway, ExitStack() as stack:
-        silent = connect(gateway, b"", stack)
-        trickling = connect(gateway, b"GET /healthz HTTP/1.1\r\nHost: ", stack)
-        follows = connect(gateway, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /hea", stack)
-        over = threading.Event()
-        threading.Thread(target=lambda: _trickle(trickling, over), daemon=True).start()
-        said = read_all([silent, trickling, follows], sending=(trickling,))
-        over.set()
-        assert said[silent] == b""
-        assert said[trickling].startswith(b"HTTP/1.1 408")
-        assert said[follows].startswith(b"HTTP/1.1 200")
-        assert gateway.ask("GET", "/healthz").status_code == 200
-
-
-def _trickle(one: socket.socket, over: threading.Event) -> None:
-    while not over.wait(0.2):
-        try:
-            one.sendall(b"x")
-        except OSError:
-            return
 
 
 @pytest.mark.long

@@ -181,7 +181,7 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     del job.fake.yarn.apps[other.id]
     page.sees("RUNNING", "step 3 of 10", "loss 0.1235", "worker-0", "node1", "hello", HOSTILE)
     page.sees("live")
-    assert page.find("progress").get_attribute("value") == "3"
+    assert page.run("return document.querySelector('progress').value") == 3
     page.fits()
     past = [{"generation": 0, "task": "worker-0", "message": HOSTILE, "step": 2, "duration_s": 9.4}]
     job.tells(3, retries={"max": 3, "used": 1}, generation=1, generations=past)
@@ -189,13 +189,15 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     page.fits()
     job.tells(3, served=[{"task": "worker-0", "host": "node1", "ports": {"http": 38123}}])
     page.sees("Timeline", "trains", "Warning", "worker-0 http", "http://node1:38123")
-    assert page.find("#job .card a").get_attribute("href") == "http://node1:38123/"
+    link = "return document.querySelector('#job .card a').href"
+    assert page.run(link) == "http://node1:38123/"
     job.tells(7)
     page.sees("step 7 of 10")
     job.fake.node.logs[job.container, "stdout.txt"] += b"the last line\n"
     page.sees("the last line")
     page.run("document.querySelector('td button').click()")  # the log of one task
-    assert Select(page.find("#job select")).first_selected_option.text == "worker-0"
+    selected = "return document.querySelector('#job select').selectedOptions[0].text"
+    assert page.run(selected) == "worker-0"
     page.sees("the last line")
     # 1:30 for the second time, because summer time has ended
     cast(Any, browser).execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ZONE})
@@ -209,7 +211,7 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     page.sees("the container of worker-0 is held until ", "What its tasks used is not known: ")
     page.sees("1:30:00", "EST")
     page.fits()
-    page.find("#job .card.why button").click()
+    page.run("document.querySelector('#job .card.why button').click()")
     until(lambda: job.fake.yarn.signals, "the deciding task is told to end")
     job.fails()
     until(lambda: "stays until" not in page.text, "its container is released")
@@ -306,7 +308,10 @@ def _compare(cluster: Served, gateway: Process, browser: webdriver.Chrome) -> No
     browser.get(f"{gateway.url}/#token={TOKEN}")
     page.sees(*names, "loss 0.1235")
     assert "token" not in page.run("return location.href"), "it leaves the address at once"
-    until(lambda: page.find("#jobs svg[aria-label='loss from 1 to 0.25']"), "a small curve")
+    small = (
+        """return document.querySelector("#jobs svg[aria-label='loss from 1 to 0.25']") !== null"""
+    )
+    until(lambda: page.run(small), "a small curve")
     page.run("document.querySelectorAll('#jobs input').forEach((box) => box.click())")
     until(lambda: page.find("#compare").text == "Compare 6 runs (of 7 chosen)", "at most six")
     page.run("document.getElementById('compare').click()")
@@ -322,7 +327,7 @@ def _compare(cluster: Served, gateway: Process, browser: webdriver.Chrome) -> No
     assert values == {name: 0.5 + number for number, name in enumerate(names) if name in values}
     assert [row[0] for row in rows] == ["1", "2", "3", "4"]
     assert {*rows[3][1:]} == {"NaN"}
-    assert page.run(DRAWN) > 1000, "six lines are drawn"
+    until(lambda: page.run(DRAWN) > 1000, "six lines are drawn")
     page.fits()
 
     page.run("location.hash = '#/job/' + arguments[0]", runs[0].app.id)
@@ -330,8 +335,7 @@ def _compare(cluster: Served, gateway: Process, browser: webdriver.Chrome) -> No
     until(lambda: page.run(CANVASES) == 3, "curves")
     page.fits()
     assert page.run(TABLE)[1:] == [["1", "1"], ["2", "0.5"], ["3", "0.25"], ["4", "NaN"]]
-    one = page.run(DRAWN)
-    assert one > 100, "a line is drawn"
+    until(lambda: page.run(DRAWN) > 100, "a line is drawn")
     names_of = (
         "return [...document.querySelectorAll('.curve [role=img]')].map((one) => one.ariaLabel)"
     )

@@ -16,6 +16,7 @@ import pytest
 import requests
 
 from tests.gateway.conftest import TOKEN, Process, until
+from tests.tool import SUBMIT_S
 from tests.world.served import Served
 
 HEAD = (
@@ -59,6 +60,7 @@ def test_ambiguous_length_is_refused_and_the_connection_closed(
     assert "connection: close" in received.lower()
     if code is not None:
         assert f'"code": "{code}"' in received
+        until(gateway.entries, "the request is logged")
         assert (gateway.entries()[-1]["status"], gateway.entries()[-1]["level"]) == (400, "info")
 
 
@@ -87,7 +89,7 @@ def test_a_request_has_the_time_of_drain_when_the_gateway_is_ended(
     tmp_path: Path, options: list[str], cluster: Served, drain: str, answer: int
 ) -> None:
     gateway = Process(tmp_path, *options, "--drain", drain)
-    cluster.delay_s = 4.0
+    cluster.answers.clear()
 
     def status() -> int:
         with suppress(requests.ConnectionError):
@@ -97,5 +99,16 @@ def test_a_request_has_the_time_of_drain_when_the_gateway_is_ended(
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(status)
         until(lambda: gateway.metric("requests_in_progress") == 1, "the request has begun")
-        assert gateway.end(signal.SIGTERM) == 0
+        gateway.process.send_signal(signal.SIGTERM)
+        if answer == 200:
+            until(lambda: not listens(gateway), "the gateway is being ended")
+            cluster.answers.set()
         assert asked.result() == answer
+        cluster.answers.set()
+    assert gateway.process.wait(SUBMIT_S) == 0
+    gateway.end()
+
+
+def listens(gateway: Process) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", gateway.port)) == 0

@@ -66,7 +66,7 @@ class Served:
     def __init__(self, cluster: FakeCluster, url: str) -> None:
         self.cluster, self.url = cluster, url
         self.delay_s = 0.0  # before every answer
-        self.answers = threading.Event()  # or it hangs, for a minute at most
+        self.answers = threading.Event()  # or it hangs, for minutes at most
         self.answers.set()
         self.silent = "no path"  # what is asked below it gets no answer
         # what answers below a path, where it is not a ResourceManager
@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         }
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.served.asked.append((time.monotonic(), self.command, parts.path))
-        self.served.answers.wait(60)
+        self.served.answers.wait(240)
         time.sleep(self.served.delay_s)
         if parts.path.startswith(self.served.silent):
             time.sleep(60)
