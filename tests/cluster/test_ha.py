@@ -17,7 +17,7 @@ import requests
 
 from tests import clusters
 from tests.clusters import Cluster
-from tests.tool import Tool, gone, runs_of
+from tests.tool import SUBMIT_S, Tool, gone, runs_of, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
@@ -39,25 +39,26 @@ class Pair:
             return dict(answer.json()) if answer.status_code == 200 else {}
         return {}
 
-    def active(self) -> int | None:
-        """Which of them leads."""
+    def active(self) -> int:
+        """Which of them leads, as soon as one does."""
+        return int(until(self._leading, "a ResourceManager leads", within_s=SUBMIT_S)[0])
+
+    def _leading(self) -> list[int]:
         for number, url in enumerate(self.cluster.info["rm_urls"]):
             info = self.get(f"{url}/ws/v1/cluster/info").get("clusterInfo", {})
             if info.get("haState") == "ACTIVE":
-                return number
-        return None
+                return [number]
+        return []
 
     def kill_active(self) -> int:
         """End it with SIGKILL, and say which one it was."""
         number = self.active()
-        assert number is not None
         self.cluster.kill(MANAGERS[number])
         return number
 
     def apps(self, name: str) -> list[dict[str, Any]]:
         """All applications of a job, as the active one tells them."""
         number = self.active()
-        assert number is not None
         found = (
             self.get(f"{self.cluster.info['rm_urls'][number]}/ws/v1/cluster/apps").get("apps") or {}
         )
@@ -83,7 +84,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
     A service that a dead ResourceManager left is deleted only when its POST cannot be at work any
     more (`IN_FLIGHT_S`).
     """
-    stdout, stderr = process.communicate(timeout=IN_FLIGHT_S + 180)
+    stdout, stderr = process.communicate(timeout=IN_FLIGHT_S + SUBMIT_S)
     assert "Traceback" not in stderr, stderr
     return process.returncode, json.loads(stdout), stderr
 
@@ -109,10 +110,18 @@ def test_the_active_one_is_killed_while_it_takes_a_job(
     pair.kill_active()
     status, job, stderr = ended(submitting)
     assert (status, job["state"], job["confirmed"]) == (0, "SUCCEEDED", True), stderr
+
     # One whose answer was lost may stand beside it: killed by the tool, or dead by itself of an id
     # that its AM did not find.
-    others = [app for app in pair.apps(name) if app["id"] != job["application_id"]]
-    assert {app["finalStatus"] for app in others} <= {"KILLED", "FAILED"}, others
+    def others() -> list[dict[str, Any]]:
+        return [app for app in pair.apps(name) if app["id"] != job["application_id"]]
+
+    until(
+        lambda: "UNDEFINED" not in [app["finalStatus"] for app in others()],
+        "what stands beside it has ended",
+        within_s=SUBMIT_S,
+    )
+    assert {app["finalStatus"] for app in others()} <= {"KILLED", "FAILED"}, others()
     assert ran.read_text() == "trained\n", "the job ran once"
     again = tool("submit", spec, "--once", "-o", "json")
     assert (again.status, again.json["application_id"]) == (0, job["application_id"])

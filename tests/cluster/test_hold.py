@@ -29,5 +29,6 @@ def test_container_of_the_first_failure_stays_until_it_is_released(tool: Tool) -
     released = tool("release", "held", "-o", "json")
     assert (released.status, released.json["state"], released.json["held"]) == (0, "FAILED", None)
     assert released.json["yarn"]["final_status"] == "FAILED"
+    tool.collected("held")
     said = tool("logs", "held", "worker-0", "--raw").stdout
     assert "the container of worker-1 is no longer held: released" in said

@@ -84,6 +84,7 @@ def test_jobs_with_keytabs_log_in_in_containers(tool: Tool, secure_cluster: Clus
     for name in jobs:
         done = tool("wait", name, "-o", "json", timeout=SUBMIT_S)
         assert (done.status, done.json["confirmed"]) == (0, True), done.json["root_cause"]
+        tool.collected(name)
         logs = tool("logs", name).stdout
         lines = [line.partition("SAID ")[2] for line in logs.splitlines() if "SAID " in line]
         tasks = [json.loads(line) for line in lines]

@@ -14,6 +14,7 @@ import pytest
 from nbclient import NotebookClient
 
 from submit_tf_job import Client, NoSuchJob
+from tests.tool import SUBMIT_S
 
 FOLLOWED = """
 from submit_tf_job import Client
@@ -24,7 +25,7 @@ job = {
 }
 client = Client()
 handle = client.submit(job)
-status = handle.watch(240, lines=True)
+status = handle.watch(SUBMIT_S, lines=True)
 """
 CALLED = """
 from submit_tf_job import run
@@ -55,13 +56,19 @@ def test_a_job_and_a_call_are_shown_live(client: Client, tmp_path: Path) -> None
     v4: Any = nbformat.v4
     book = v4.new_notebook(
         cells=[
-            v4.new_code_cell(text) for text in (FOLLOWED, "print(status)", CALLED, "client.jobs()")
+            v4.new_code_cell(text)
+            for text in (
+                FOLLOWED.replace("SUBMIT_S", str(SUBMIT_S)),
+                "print(status)",
+                CALLED,
+                "client.jobs()",
+            )
         ]
     )
     try:
         NotebookClient(
             book,
-            timeout=300,
+            timeout=2 * SUBMIT_S,
             kernel_name="python3",
             resources={"metadata": {"path": str(tmp_path)}},
         ).execute()

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 import urllib.request
+from collections.abc import Sequence
 
 import pytest
 
@@ -67,23 +68,31 @@ def _changed(tool: Tool, job: str) -> None:
         assert words in told
 
 
+DRAWN = (
+    "ROLE    DESIRED  READY  RUNNING",
+    r"step \d+/3600  loss 0.5",
+    r"chief-0 \| tick \d+",
+    r"  loss  +[_▁]+  0\.5  \(0.5 to 0.5\)",  # the curve of the first metric
+    r"  chief memory  +\S+  \d+ MiB  \(most \d+ MiB\)",
+)
+
+
 def _drawn(tool: Tool, job: str) -> None:
     """The live view, on a terminal of 80 columns."""
-    frames = _on_terminal(tool, "watch", job, "--lines", until=b"tick ")
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frames)
-    assert "ROLE    DESIRED  READY  RUNNING" in text
-    assert re.search(r"step \d+/3600  loss 0.5", text)
-    assert re.search(r"chief-0 \| tick \d+", text)
-    assert re.search(r"  loss  +[_▁]+  0\.5  \(0.5 to 0.5\)", text), "the curve of the first metric"
-    assert re.search(r"  chief memory  +\S+  \d+ MiB  \(most \d+ MiB\)", text)
+    frames = _on_terminal(tool, "watch", job, "--lines", until=DRAWN)
+    text = _plain(frames)
     assert max(map(len, text.replace("\r", "\n").splitlines())) <= 80
     assert frames.rindex("\x1b[2K") < frames.rindex("chief-0"), "the last frame stays on the screen"
     assert tool.status(job)["state"] == "RUNNING"
 
 
-def _on_terminal(tool: Tool, *arguments: str, until: bytes, status: int = 130) -> str:
-    """Run a command on a terminal until it has shown something, and leave it by Ctrl-C where it has
-    not ended.
+def _plain(shown: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+
+
+def _on_terminal(tool: Tool, *arguments: str, until: Sequence[str], status: int = 130) -> str:
+    """Run a command on a terminal until it has shown all patterns, and leave it by Ctrl-C where it
+    has not ended.
     """
     main, other = pty.openpty()
     environ = {**tool.environ, "COLUMNS": "80", "LINES": "30", "TERM": "xterm"}
@@ -92,7 +101,12 @@ def _on_terminal(tool: Tool, *arguments: str, until: bytes, status: int = 130) -
     )
     os.close(other)
     shown, end = b"", time.monotonic() + SUBMIT_S
-    while until not in shown and time.monotonic() < end:
+
+    def missing() -> list[str]:
+        text = _plain(shown.decode(errors="replace"))
+        return [pattern for pattern in until if not re.search(pattern, text)]
+
+    while missing() and time.monotonic() < end:
         if select.select([main], [], [], 0.5)[0]:
             try:
                 shown += os.read(main, 65536)
@@ -108,6 +122,7 @@ def _on_terminal(tool: Tool, *arguments: str, until: bytes, status: int = 130) -
                 break
     assert process.wait(timeout=SUBMIT_S) == status, shown.decode()
     os.close(main)
+    assert missing() == [], shown.decode()
     return shown.decode()
 
 
@@ -181,7 +196,7 @@ def test_submit_shows_the_output_on_a_terminal_and_progress_from_what_keras_prin
     command = KERAS.replace("MAY-END", str(may_end))
     spec = tool.spec("shown", strategy="single", roles={"worker": {**SMALL, "command": command}})
     may_end.touch()
-    shown = _on_terminal(tool, "submit", str(spec), until=b"application  ", status=0)
+    shown = _on_terminal(tool, "submit", str(spec), until=["application  "], status=0)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", shown)
     lines = text.splitlines()
     app = tool.status("shown")["application_id"]

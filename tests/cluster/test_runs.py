@@ -70,8 +70,7 @@ LOOK_UP = """
 import json, os, socket, sys, time
 members = json.loads(os.environ["TF_CONFIG"])["cluster"].values()
 hosts = {address.rpartition(":")[0] for addresses in members for address in addresses}
-end = time.time() + float(sys.argv[1])
-while time.time() < end:
+while not os.path.exists(sys.argv[1]):
     for host in hosts:
         socket.getaddrinfo(host, 1)
     time.sleep(1)
@@ -84,29 +83,30 @@ def test_a_training_with_retries_lives_through_two_restarts_where_its_job_ran_be
     """Each restart cleans up by name after each ended application; the one that ran before is
     deleted, and its ApplicationMaster may still be ending.
     """
-    job = name()
+    job, may_end = name(), tool.cwd / "may-end"
     (tool.cwd / "look_up.py").write_text(LOOK_UP)
 
-    def training(seconds: int) -> Path:
+    def training(command: str) -> Path:
         return tool.spec(
             job,
             strategy="multi-worker",
             files=["look_up.py"],
             retries=2,
             lifetime="1h",
-            command=f"python3 look_up.py {seconds}",
+            command=command,
             roles={"chief": SMALL, "worker": {**SMALL, "instances": 1}},
         )
 
-    assert tool("submit", training(3)).status == 0
+    assert tool("submit", training("true")).status == 0
     before = tool.status(job)["run"]
-    following = tool.start("submit", training(150), "-o", "json")
+    following = tool.start("submit", training(f"python3 look_up.py {may_end}"), "-o", "json")
     tool.until(job, lambda seen: seen["run"] != before and seen["state"] == "RUNNING")
     assert tool("delete", before).stdout == f"deleted: {before}\n"
     for _ in range(2):
         restart(cluster)
-        time.sleep(30)
-    out, err = following.communicate(timeout=500)
+        time.sleep(30)  # what it cleans up is gone by then
+    may_end.touch()
+    out, err = following.communicate(timeout=SUBMIT_S)
     assert following.returncode == 0, err
     ended = json.loads(out)
     assert (ended["state"], ended["retries"]["used"]) == ("SUCCEEDED", 0), err

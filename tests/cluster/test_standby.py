@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.clusters import Cluster
+from tests.tool import until
 from tests.world.contract import StandbyContract
 
 pytestmark = pytest.mark.cluster
@@ -28,11 +29,15 @@ class Pair:
         answer = connection.getresponse()
         said = answer.read().decode()
         connection.close()
-        return answer.status, answer.getheader("Location") or "", said.splitlines()[0]
+        return answer.status, answer.getheader("Location") or "", said.partition("\n")[0]
 
     def _in(self, state: str) -> str:
         path = f"/ws/v1/cluster/info?user.name={self.user}"
-        return next(url for url in self.urls if f'"{state}"' in self.ask(url, path)[2])
+
+        def found() -> list[str]:
+            return [url for url in self.urls if f'"{state}"' in self.ask(url, path)[2]]
+
+        return str(until(found, f"one is {state}")[0])
 
     def active(self) -> str:
         return self._in("ACTIVE")

@@ -120,6 +120,6 @@ def test_what_is_in_the_image(image: str, docker: DockerHost) -> None:
 
 def test_what_it_needs_is_said(image: str, docker: DockerHost) -> None:
     argv = ["docker", "-H", docker.host, "run", "--rm", *STRICT, image, "--no-auth"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=240)
     assert done.returncode == 2, done
     assert "every client that reaches 0.0.0.0 acts as you" in done.stderr
