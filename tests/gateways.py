@@ -24,11 +24,11 @@ TOKEN = "token-of-alice"
 
 def unused_port() -> int:
     """Return a port that nobody else gets before a server listens there, or while it is killed and
-    started again: none of those that the kernel gives to connections, of those that tasks have
-    (`ports.range`), or of another process of this test session.
+    started again: none of those that the kernel gives to connections, of those that sandboxes and
+    tasks have, or of another process of this test session.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    for port in random.sample(range(10_000 + worker % 20 * 500, 10_500 + worker % 20 * 500), 500):
+    for port in random.sample(range(61_000 + worker % 9 * 500, 61_500 + worker % 9 * 500), 500):
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))

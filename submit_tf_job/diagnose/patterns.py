@@ -106,7 +106,7 @@ def role_of(task: str) -> str:
 
 
 # libhdfs prints Java's exception, and pyarrow raises one with a number
-_OF_LIBHDFS = r"HDFS[^\n]* failed[^\n]*errno:? ?255|[Ee]rrno 255\][^\n]*HDFS"
+_OF_LIBHDFS = r"HDFS[^\n]{0,400} failed[^\n]{0,99}errno:? ?255|[Ee]rrno 255\][^\n]{0,400}HDFS"
 _MEMORY_HINT = "make the batch or the model smaller"
 GPU_TWICE_HINT = (
     "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) in each process, and no more processes "

@@ -25,7 +25,7 @@ _FOR_A_SHELL = re.compile(
     rf"|(?:^|(?<==))`[^`]+`|\{{\{{[A-Z_][A-Z0-9_]*\}}\}}|{_AT_HOME}[^\s:,]*"
 )
 # a whole word: a command's output, all arguments, an option whose value is in quotes
-_WHOLE = re.compile(r"""[^\s=]*=?\$\(.+\)|\$[@*]|--?[\w-]+=(["']).*\1""")
+_WHOLE = re.compile(r"""(?:(?!\$\()[^\s=])*=?\$\(.+\)|\$[@*]|--?[\w-]+=(["']).*\1""")
 _OF_KUBERNETES = re.compile(r"(?<![$\\])\$\(([A-Z_][A-Z0-9_]*)\)")
 _OF_YARN = re.compile(r"\{\{([A-Z_][A-Z0-9_]*)\}\}")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -44,7 +44,7 @@ _ONE_SIGN = re.compile(
 )
 _LONGEST_TEXT = 120
 # the last command of a text is left in the background: not `&&`, `>&` or `\\&`
-_BACKGROUND = re.compile(r"(?<![&>\\|])&[\s)}]*(#[^\n]*\s*)?\Z")
+_BACKGROUND = re.compile(r"(?<![&>\\|])&[\s)}]*(#[^\n]{0,200}(\n\s*)?)?\Z")
 _WAITS = re.compile(r"(?:^|[\s;&|(])wait(?:\s|;|$)")
 
 

@@ -129,7 +129,7 @@ _CREDENTIALS = (
 _MEANINGS = (
     _Meaning(r"Service name (?P<name>\S+) is already taken", *_TAKEN),
     _Meaning(
-        r"Service [Ii]nstance.*?(?<![a-z0-9-])(?P<name>[a-z][a-z0-9-]*)\b.* already exists",
+        r"Service [Ii]nstance.{0,99}?(?<![a-z0-9-])(?P<name>[a-z][a-z0-9-]{0,62})\b.{0,99} already exists",  # noqa: E501
         *_TAKEN,
     ),
     _Meaning(
