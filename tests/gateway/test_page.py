@@ -170,7 +170,8 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     job.tells(3)
     other = copy.copy(job.app)
     other.id, other.user, other.name = f"{job.app.id.rpartition('_')[0]}_9000", "bob", "not-mine"
-    job.fake.yarn.apps[other.id] = other
+    apps = job.fake.yarn.apps
+    job.fake.yarn.apps = {**apps, other.id: other}  # who goes through them goes on with the former
     page.find("#everybody").click()
     page.sees("not-mine", "bob", "mnist")
     names = "return [...document.querySelectorAll('#jobs a .name')].map((name) => name.textContent)"
@@ -178,7 +179,7 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     assert "mnist" in linked
     assert "not-mine" not in linked, "jobs of other users are no links"
     page.run("document.querySelector('#jobs a').click()")
-    del job.fake.yarn.apps[other.id]
+    job.fake.yarn.apps = apps
     page.sees("RUNNING", "step 3 of 10", "loss 0.1235", "worker-0", "node1", "hello", HOSTILE)
     page.sees("live")
     assert page.run("return document.querySelector('progress').value") == 3

@@ -26,11 +26,13 @@ __all__ = ["Served", "served_cluster"]
 
 class QuickClock(Clock):
     """A clock that goes by itself, so many times as fast as the wall's, once it has begun; whoever
-    waits lets happen what is due.
+    waits lets happen what is due. Each request waits in a thread of its own, and what happens is
+    made for one: it happens one after the other.
     """
 
     def __init__(self, speed: float) -> None:
         super().__init__()
+        self._happens = threading.RLock()
         self._speed, self._begun, self._from = speed, 0.0, self.now
 
     def begin(self) -> None:
@@ -45,8 +47,9 @@ class QuickClock(Clock):
     def step(self, end: float) -> bool:
         """Let what is due happen, or time pass; return whether it is before the end."""
         now = self()
-        if super().step(min(end, now)):
-            return True
+        with self._happens:
+            if super().step(min(end, now)):
+                return True
         if now >= end:
             return False
         next_s = min([end, *(at for at, _, _ in self._due[:1])]) - now
