@@ -102,7 +102,8 @@ def used(tool: Tool, name: str) -> dict[str, Any]:
 
 
 def peak(used: dict[str, Any], role: str) -> float:
-    return float(used[role]["memory_bytes"]["peak"]["most"]) if role in used else 0.0
+    memory = used.get(role, {}).get("memory_bytes")  # not before it is measured
+    return float(memory["peak"]["most"]) if memory else 0.0
 
 
 def told(printed: dict[str, str], role: str, word: str) -> int:
