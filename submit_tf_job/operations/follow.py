@@ -358,7 +358,7 @@ class TaskOutput:
         """Read new output from the deciding task's current container; if the job is over, read all
         that is left.
         """
-        found = _deciding_container(status)
+        found = _output_container(status)
         if found is not None and not status.state.is_final and found != self._taken:
             first = self._taken is None
             self._taken = found
@@ -415,7 +415,7 @@ class TaskOutput:
         self._trouble = sentence
 
 
-def _deciding_container(status: JobStatus) -> TaskContainer | None:
+def _output_container(status: JobStatus) -> TaskContainer | None:
     """Return the deciding task's last container; None before its first report was read, or if its
     node is not known.
     """

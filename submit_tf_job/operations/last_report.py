@@ -68,7 +68,7 @@ def read_report_from_logs(
             or not logs.settings.every_container
         ):
             return Evidence.UNREADABLE, None  # the logs of a container are missing
-        return _why_none(logs, lambda: _deciding_task(cluster, app) is not None), None
+        return _why_none(logs, lambda: _stored_deciding_task(cluster, app) is not None), None
     except NoLogs as error:
         if under_way or (error.reason is Absence.NOT_YET and fresh):
             return Evidence.COLLECTED_SOON, None
@@ -155,7 +155,7 @@ def read_report_from_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, b
 
     try:
         log = am_log(cluster, app)
-        deciding = _deciding_task(cluster, app)
+        deciding = _stored_deciding_task(cluster, app)
         role = deciding_role(log)
         tasks = [f"{role}-0"] if role else first_tasks(log)[:MOST_ASKED]
         if deciding:
@@ -200,7 +200,7 @@ def _read_tail(cluster: Cluster, place: tuple[str, str], name: str, most: int) -
     return cluster.nodes.read_log(*place, name, tail_bytes=most).data
 
 
-def _deciding_task(cluster: Cluster, app: AppReport) -> str | None:
+def _stored_deciding_task(cluster: Cluster, app: AppReport) -> str | None:
     """Return the deciding task that YARN's copy of the service names; None if the copy cannot be
     read, or belongs to another application by now.
     """
