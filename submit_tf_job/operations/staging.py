@@ -55,13 +55,8 @@ class Staging:
         self, planned: Plan, lists: Mapping[str, bytes], on_progress: Callable[[Sent], None]
     ) -> None:
         """Upload what the service of a plan refers to: its keytab, the lists of its sharded inputs
-        (`DataCheck.lists`) and its files. `forget_staged` removes what this has made.
-
-        Raises:
-            AuthError: A directory cannot be written, or belongs to another user.
-            Refused: The disk or the quota is full.
-            UsageError: A file of this host was deleted or changed.
-            ClusterUnavailable: HDFS cannot be reached.
+        (`DataCheck.lists`) and its files, in this order; raises the errors of the three.
+        `forget_staged` removes what was made.
         """
         self._of_run = self._stage_keytab(planned)
         self._of_run += self._stage_lists(planned, lists)
