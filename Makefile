@@ -108,11 +108,11 @@ demo: about-demo $(VENV)/.package java tensorflow ## a trained model out of one 
 	@$(BIN)/python specs/digits/demo.py --tensorflow $(TF_ENV)
 
 .PHONY: test
-test: ## every promise once, on real clusters: 10 minutes; the first time installs 3 GB in 5 more; KEEP=1 keeps the clusters
+test: ## every promise once, on real clusters: 10 to 20 minutes on two cores; the first time installs 3 GB in 5 more; KEEP=1 keeps the clusters
 	@$(TESTED_WITH) $(PYTHON) .ci/stages test $(PYTEST_ARGS)
 
 .PHONY: test-all
-test-all: #+ all tests but those of `make matrix`: an hour; PART=tests/cluster runs a part
+test-all: #+ all tests but those of `make matrix`: one to two hours; PART=tests/cluster runs a part
 	@$(TESTED_WITH) $(PYTHON) .ci/stages test-all $(PART) $(PYTEST_ARGS)
 
 .PHONY: unit
