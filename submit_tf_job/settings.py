@@ -259,7 +259,7 @@ class CredentialSettings:
     """Sources of a token or a password."""
 
     file: Path | None = setting(
-        _parse_path, "file with the delegation token, the bearer token, or user:password"
+        _parse_path, "file with the delegation token, the bearer token, or the password of `user`"
     )
     command: tuple[str, ...] | None = setting(
         _parse_command, "command that prints what credentials.file would hold"

@@ -93,7 +93,7 @@ class ConnectionValues:
     Attributes:
         settings: Settings by name.
         profile: The settings profile to start from.
-        secret: A token; or with the method `basic`, `user:password`.
+        secret: A token; or with the method `basic`, a password.
     """
 
     settings: Mapping[str, Any]
@@ -115,10 +115,8 @@ def read_connection(found: Any) -> ConnectionValues:
     if found.login:
         settings["user"] = found.login
     secret = found.password or None
-    if secret and settings.get("auth") == "basic":
-        if not found.login:
-            raise SettingsError("it has a password but no user", hint="fill in User")
-        secret = f"{found.login}:{secret}"
+    if secret and settings.get("auth") == "basic" and not found.login:
+        raise SettingsError("it has a password but no user", hint="fill in User")
     return ConnectionValues(settings, profile, secret)
 
 

@@ -106,8 +106,8 @@ def test_what_opens_a_gateway_is_nowhere_else(
     vault.mkdir(mode=0o700)
 
     def file(what: str, before: str = "") -> dict[str, str]:
-        text = before + planted.secret(what)
-        planted.secrets[f"{what}, encoded"] = base64.b64encode(text.encode())
+        text = planted.secret(what)
+        planted.secrets[f"{what}, encoded"] = base64.b64encode((before + text).encode())
         return {"SUBMIT_TF_JOB_CREDENTIALS_FILE": str(_kept(vault / what, text))}
 
     bearer, basic, bogus = file("token"), file("password", f"{user}:"), file("delegation")

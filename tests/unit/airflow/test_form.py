@@ -74,7 +74,7 @@ def test_read_connection_accepts_both_spellings() -> None:
 
 def test_read_connection_password() -> None:
     given = read({"auth": "basic"}, login="alice", password="s3cret")
-    assert given.secret == "alice:s3cret"
+    assert given.secret == "s3cret"
     assert "s3cret" not in repr(given)
     assert read({"auth": "bearer"}, password="token").secret == "token"
     assert read({"auth": "bearer"}, password="").secret is None
