@@ -144,10 +144,10 @@ def authenticate(settings: Settings, secret: str | None = None) -> Auth:
     credentials = Credentials(
         what, settings.credentials.file, settings.credentials.command, given=secret
     )
-    if method == "delegation-token":
-        return auth.DelegationTokenAuth(settings.user, credentials)
     for url in settings.resource_managers:
         auth.check_protected(url, what)
+    if method == "delegation-token":
+        return auth.DelegationTokenAuth(settings.user, credentials)
     return auth.GatewayAuth(method.capitalize(), settings.user, credentials)
 
 

@@ -14,6 +14,7 @@ import yaml
 
 import submit_tf_job
 from submit_tf_job import AuthError, SettingsError
+from submit_tf_job.airflow.provider import read_connection
 from tests.builders.command_line import Cli, Done
 from tests.hostile.conftest import Serve
 from tests.hostile.server import Answering, Asked, HostileServer, always, raw
@@ -107,7 +108,7 @@ def test_proxy_user_is_named_to_the_resource_manager_only(
 
 
 @pytest.mark.parametrize("url", ["http://knox.example.com:8443/gateway/x", "http://10.0.0.1:8088"])
-@pytest.mark.parametrize("auth", ["basic", "bearer"])
+@pytest.mark.parametrize("auth", HEADERS)
 def test_secret_does_not_travel_unencrypted(
     cli: Cli, home: Path, secret: Callable[[str], Path], auth: str, url: str
 ) -> None:
@@ -166,6 +167,20 @@ def test_no_secret(
     done = status(cli, server)
     assert (done.status, message in done.err) == (status_, True), done
     assert not server.asked
+
+
+def test_password_of_an_airflow_connection(serve: Serve, home: Path) -> None:  # noqa: ARG001 - no settings of this machine
+    class Connection:
+        host, port, schema = "", None, None
+        login, password, extra = "alice", SECRET, json.dumps({"auth": "basic"})
+
+    server, given = serve(always(JOB)), read_connection(Connection)
+    named = {**given.settings, "resource_managers": [server.url()]}
+    with submit_tf_job.Client(secret=given.secret, **named) as client:
+        with pytest.raises(submit_tf_job.NoSuchJob):
+            client.attach("mnist").status()
+    assert server.asked
+    assert all(HEADERS["basic"] in asked.head for asked in server.asked)
 
 
 def test_program_gives_its_secret_itself(home: Path, serve: Serve) -> None:
