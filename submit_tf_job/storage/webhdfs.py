@@ -15,6 +15,7 @@ from fsspec.implementations.webhdfs import WebHDFS
 
 from submit_tf_job.container.hadoop import host_and_port
 from submit_tf_job.errors import BadAnswer, UsageError
+from submit_tf_job.host.authorities import system_authorities
 from submit_tf_job.host.kerberos import library
 from submit_tf_job.storage.base import Stat, Storage, join, translated
 
@@ -37,6 +38,7 @@ class _Client(WebHDFS):  # type: ignore[misc]  # fsspec has no types
     def _connect(self) -> None:
         super()._connect()
         self.session.trust_env = False
+        self.session.verify = system_authorities()
         send = self.session.send
         timeout = (min(CONNECT_TIMEOUT_S, self.timeout_s), self.timeout_s)
         self.session.send = lambda request, **options: send(

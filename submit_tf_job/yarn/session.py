@@ -26,6 +26,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import LocationValueError
 
 from submit_tf_job.errors import SettingsError
+from submit_tf_job.host.authorities import system_authorities
 from submit_tf_job.host.user_files import reason, refuse_special
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Session(requests.Session):
     def __init__(self, ca_file: Path | None, adapter: BaseAdapter | None = None) -> None:
         super().__init__()
         self.trust_env = False  # ignore proxies, .netrc and CA bundle of the environment
-        self.verify = _checked_ca_file(ca_file) if ca_file else True
+        self.verify = _checked_ca_file(ca_file) if ca_file else system_authorities()
         self.headers.update(_HEADERS)
         for scheme in ("http://", "https://"):
             self.mount(scheme, adapter or _DeadlineAdapter())

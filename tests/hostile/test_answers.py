@@ -7,7 +7,10 @@ import gzip
 import json
 import re
 import resource
+import shutil
 import socket
+import ssl
+import subprocess
 import time
 import zlib
 from pathlib import Path
@@ -379,6 +382,29 @@ def test_a_certificate_of_the_sites_own_authority(
     assert done.err.endswith("  hint: Set ca_file to the CA that signed the certificate.\n")
     assert not server.asked
     monkeypatch.setenv("SUBMIT_TF_JOB_CA_FILE", str(authority.certificate))
+    assert cli(*STATUS, "--rm", server.url()).status == 5
+    assert server.asked
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_an_authority_of_the_machine(
+    cli: Cli,
+    serve: Serve,
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    directory = tmp_path / "certs"
+    directory.mkdir()
+    shutil.copy(authority.certificate, directory)
+    subprocess.run(["openssl", "rehash", directory], check=True, timeout=60)
+    file = authority.certificate if kind == "file" else tmp_path / "cert.pem"
+    found = ssl.get_default_verify_paths()._replace(
+        openssl_cafile=str(file), openssl_capath=str(directory)
+    )
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: found)
+    server = serve(always(raw(200, b'{"apps": null}')), authority.server("good", "localhost"))
     assert cli(*STATUS, "--rm", server.url()).status == 5
     assert server.asked
 
