@@ -172,6 +172,8 @@ class Sources(NamedTuple):
                 f"{at('profiles')}: profiles: a project's file cannot define profiles",
                 hint="put them into your own settings.yaml",
             )
+        if project and default_profile is not None:
+            raise _no_key_of_projects(at("default_profile"), "default_profile")
         values = self._values_by_name(content, at, project=project)
         of_profiles = {
             str(name): self._values_by_name(body, partial(_in_profile, at, str(name)))
@@ -200,10 +202,7 @@ class Sources(NamedTuple):
                     f"{at(name)}: {name}: unknown setting{did_you_mean(name, self.keys)}"
                 )
             if project and not self.keys[name].project:
-                raise SettingsError(
-                    f"{at(name)}: {name}: a project's file cannot say where jobs go or as whom",
-                    hint="put it into your own settings.yaml",
-                )
+                raise _no_key_of_projects(at(name), name)
             if name in out:
                 raise SettingsError(f"{at(name)}: {name}: is stated twice")
             for path, one, place in single_keys(name, value):
@@ -291,6 +290,13 @@ def _is_merged(path: str, raw: object) -> bool:
     own.
     """
     return path in _MERGED and raw == {}
+
+
+def _no_key_of_projects(place: str, name: str) -> SettingsError:
+    return SettingsError(
+        f"{place}: {name}: a project's file cannot say where jobs go or as whom",
+        hint="put it into your own settings.yaml",
+    )
 
 
 def _check_rights(path: Path, layers: Iterable[Values], *, shared: bool = False) -> None:

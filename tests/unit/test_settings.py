@@ -180,7 +180,10 @@ def test_settings_file_with_a_command_must_be_private(host: Host) -> None:
     assert host.show().status == 0, "the place of a secret is none"
 
 
-@pytest.mark.parametrize("key", ["resource_managers", "user", "ca_file", "hadoop_conf", "sandbox"])
+@pytest.mark.parametrize(
+    "key",
+    ["resource_managers", "user", "ca_file", "hadoop_conf", "sandbox", "default_profile"],
+)
 def test_project_settings_refuse_cluster_keys(host: Host, key: str) -> None:
     path = host.write(host.project, f"{key}: x\n")
     said = f"{path}:1:1: {key}: a project's file cannot say where jobs go or as whom"
