@@ -796,7 +796,8 @@ def _user_of(variable: str, value: str) -> str:
 
 def _default_user(values: Mapping[str, Any], env: Mapping[str, str]) -> tuple[str, str]:
     """Return the submitting user if no setting names one. With Kerberos it is the first part of the
-    principal of the setting or the ticket (Hadoop's default auth_to_local), if there is one.
+    principal of the setting, the keytab or the ticket (Hadoop's default auth_to_local), if there
+    is one.
     Without security it is HADOOP_USER_NAME (UserGroupInformation.HadoopLoginModule), if it is set.
     In all other cases it is the user of this process.
     """
@@ -808,6 +809,10 @@ def _default_user(values: Mapping[str, Any], env: Mapping[str, str]) -> tuple[st
 
         if values["kerberos.principal"]:
             return kerberos.short_name(values["kerberos.principal"]), "kerberos.principal"
+        if values["kerberos.keytab"]:
+            first = kerberos.first_principal(values["kerberos.keytab"])
+            if first:
+                return kerberos.short_name(first), f"the first principal of the keytab, {first}"
         ticket = kerberos.ticket(values["kerberos.krb5_conf"])
         if ticket is not None:
             return kerberos.short_name(

@@ -17,8 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from submit_tf_job.container.keytab import LONGEST, read
 from submit_tf_job.errors import AuthError, SettingsError
-from submit_tf_job.host.user_files import reason, refuse_if_others_can_read, refuse_special
+from submit_tf_job.host.user_files import (
+    read_input,
+    reason,
+    refuse_if_others_can_read,
+    refuse_special,
+)
 
 MISSING = "Kerberos needs the package requests-kerberos, which is not installed here"
 # gssapi is compiled: needs MIT Kerberos' headers (libkrb5-dev) and a C compiler
@@ -48,6 +54,17 @@ class Ticket:
 def short_name(principal: str) -> str:
     """Return Hadoop's user name for a principal, by the default rule of auth_to_local."""
     return re.split("[/@]", principal)[0]
+
+
+def first_principal(path: Path) -> str | None:
+    """Return the principal of a keytab that `log_in` takes by default; None if the file has none,
+    or cannot be read.
+    """
+    try:
+        entries = read(read_input(path, LONGEST))
+    except (OSError, ValueError):
+        return None
+    return entries[0].principal if entries else None
 
 
 def _use_configuration(krb5_conf: Path | None) -> None:

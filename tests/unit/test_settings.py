@@ -16,6 +16,7 @@ import yaml
 import submit_tf_job
 from submit_tf_job.jobspec.keys import SITE
 from tests.builders.host import Host
+from tests.builders.keytabs import keytab
 
 PACKAGE = Path(submit_tf_job.__file__).parent
 
@@ -178,6 +179,24 @@ def test_settings_file_with_a_command_must_be_private(host: Host) -> None:
     host.system.unlink()
     host.write(host.user, "user: alice\ncredentials.file: /secrets/alice\n").chmod(0o644)
     assert host.show().status == 0, "the place of a secret is none"
+
+
+@pytest.mark.parametrize(
+    ("content", "user", "origin"),
+    [
+        (keytab("etl/host.example.com@EXAMPLE.COM", "alice@EXAMPLE.COM"), "etl", "the first principal of the keytab, etl/host.example.com@EXAMPLE.COM"),
+        (b"\5\2", None, "who you are on this machine"),
+        (b"none", None, "who you are on this machine"),
+    ],
+)  # fmt: skip
+def test_user_of_a_keytab_without_a_principal(
+    host: Host, monkeypatch: pytest.MonkeyPatch, content: bytes, user: str | None, origin: str
+) -> None:
+    path = host.home / "etl.keytab"
+    path.write_bytes(content)
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{host.home}/no-ticket")
+    host.write(host.user, f"auth: kerberos\nkerberos: {{keytab: {path}}}\n")
+    assert host.value("user") == (user or host.value("user")[0], origin)
 
 
 @pytest.mark.parametrize(
