@@ -1,4 +1,4 @@
-"""This machine's certificate authorities, for requests over https.
+"""Find this machine's certificate authorities, for requests over https.
 
 The library requests would use the list of the package certifi instead, which lacks what an
 administrator adds to the machine's.

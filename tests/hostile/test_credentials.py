@@ -169,16 +169,19 @@ def test_no_secret(
     assert not server.asked
 
 
-def test_password_of_an_airflow_connection(serve: Serve, home: Path) -> None:  # noqa: ARG001 - no settings of this machine
+@pytest.mark.usefixtures("home")
+def test_password_of_an_airflow_connection(serve: Serve) -> None:
     class Connection:
         host, port, schema = "", None, None
         login, password, extra = "alice", SECRET, json.dumps({"auth": "basic"})
 
     server, given = serve(always(JOB)), read_connection(Connection)
     named = {**given.settings, "resource_managers": [server.url()]}
-    with submit_tf_job.Client(secret=given.secret, **named) as client:
-        with pytest.raises(submit_tf_job.NoSuchJob):
-            client.attach("mnist").status()
+    with (
+        submit_tf_job.Client(secret=given.secret, **named) as client,
+        pytest.raises(submit_tf_job.NoSuchJob),
+    ):
+        client.attach("mnist").status()
     assert server.asked
     assert all(HEADERS["basic"] in asked.head for asked in server.asked)
 
