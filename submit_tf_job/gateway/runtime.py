@@ -171,13 +171,26 @@ class UploadDirectory:
                 self._made = (path, _open_locked(path))
             return self._made[0]
 
-    def sweep(self) -> None:
-        """Remove the directories of this user's gateways that no longer run; ignore errors."""
+    def sweep(self, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Remove the directories of this user's gateways that no longer run; ignore errors. Those
+        that are too young, as after a gateway that was killed and started again at once, are
+        removed a minute later.
+        """
+        if self._remove_abandoned():
+            sleep(_YOUNG_S)
+            self._remove_abandoned()
+
+    def _remove_abandoned(self) -> bool:
+        """Remove the directories of gateways that no longer run, and return whether one of them is
+        too young.
+        """
+        left = False
         with contextlib.suppress(OSError):
             parent = self._parent or Path(tempfile.gettempdir())
             for path in parent.glob(f"{_UPLOADS}*"):
                 with contextlib.suppress(OSError):
-                    _remove_abandoned(path)
+                    left |= not _remove_if_abandoned(path)
+        return left
 
 
 def _open_locked(path: Path) -> int:
@@ -195,15 +208,24 @@ def _open_locked(path: Path) -> int:
     return opened
 
 
-def _remove_abandoned(path: Path) -> None:
+def _remove_if_abandoned(path: Path) -> bool:
+    """Remove the directory of a gateway that no longer runs. Return False if the directory is too
+    young to tell whether its gateway runs.
+
+    Raises:
+        OSError: The gateway runs.
+    """
     found = path.lstat()
-    if found.st_uid != os.geteuid() or time.time() - found.st_mtime < _YOUNG_S:
-        return
+    if found.st_uid != os.geteuid():
+        return True
+    if time.time() - found.st_mtime < _YOUNG_S:
+        return False
     opened = _open_locked(path)
     try:
         shutil.rmtree(path, ignore_errors=True)
     finally:
         os.close(opened)
+    return True
 
 
 # --- the gateway ---

@@ -232,6 +232,29 @@ def test_uploads_of_one_caller_at_once_are_bounded(gateway: Process, directory: 
     assert {entry["status"] for entry in gateway.entries()} == {429, 499}
 
 
+SHORT_PAUSES = """
+import time
+pause = time.sleep
+time.sleep = lambda seconds: pause(min(seconds, 3.0))
+"""
+
+
+def test_next_gateway_removes_what_one_killed_a_moment_ago_has_left(
+    gateway: Process, directory: Path
+) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as connection:
+        connection.sendall(_head(MIB) + FILE + b"x" * 300_000)
+        until(lambda: list(directory.glob("*/*/big")), "the file has begun")
+        gateway.end(signal.SIGKILL)
+    gateway._patch = SHORT_PAUSES
+    gateway.start()
+    assert list(directory.glob("*/*/big")), "what is so young may be of one that begins"
+    for path in directory.iterdir():
+        os.utime(path, (1, 1))
+    until(lambda: not list(directory.glob("*/*/big")), "they are removed")
+    assert gateway.end(signal.SIGTERM) == 0
+
+
 HELD_REMOVAL = """
 import os, shutil, time
 rmtree = shutil.rmtree
