@@ -122,8 +122,8 @@ def _as_a_node_manager() -> None:
 
 
 def free(port: int) -> bool:
+    """Return whether nobody listens at a port, and no closed connection of it is left."""
     with socket.socket() as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind(("0.0.0.0", port))
         except OSError:
@@ -166,7 +166,8 @@ class Cluster:
         self.task = description(dict(roles), **{**own, "settle_s": 0.5, **extra})
         while True:
             self.task["run"] = uuid.uuid4().hex[:10]
-            if all(map(free, self.ports().values())) and free(self.rendezvous()):
+            wanted = tfconfig.rendezvous_ports(self.task["ports"], self.task["run"])
+            if all(map(free, {*self.ports().values(), *wanted})):
                 break
 
     def ports(self) -> dict[str, int]:
