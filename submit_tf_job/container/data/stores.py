@@ -42,8 +42,7 @@ class Disk(FileStore):
 
     def list(self, path: str) -> list[Entry]:
         with store_errors(path):
-            found = os.scandir(path)
-            return [(entry.path, entry.is_dir(), entry.stat().st_size) for entry in found]
+            return [one for entry in os.scandir(path) for one in _entry_of(entry)]
 
     def read(self, path: str) -> Iterator[bytes]:
         with store_errors(path), open(path, "rb") as source:
@@ -77,6 +76,17 @@ class Disk(FileStore):
                 shutil.rmtree(path)
             elif os.path.lexists(path):
                 os.unlink(path)
+
+
+def _entry_of(entry: os.DirEntry[str]) -> Iterator[Entry]:
+    """Yield an entry of a directory; nothing for one that is removed meanwhile. A link to nothing
+    is a file, which cannot be read.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            yield entry.path, entry.is_dir(), entry.stat().st_size
+        except FileNotFoundError:
+            yield entry.path, False, os.lstat(entry.path).st_size
 
 
 class Native(FileStore):
@@ -153,9 +163,9 @@ class ByFsspec(FileStore):
     def list(self, path: str) -> list[Entry]:
         with store_errors(path):
             found = self.fs.ls(self.bucket + path, detail=True)
-        return [
-            (posixpath.join(path, _name_of_item(item)), *_kind_and_size(item)) for item in found
-        ]
+            return [
+                (posixpath.join(path, _name_of_item(item)), *_kind_and_size(item)) for item in found
+            ]
 
     def read(self, path: str) -> Iterator[bytes]:
         with store_errors(path), self.fs.open(self.bucket + path, "rb") as source:
@@ -221,7 +231,11 @@ def _open_hdfs(
         if target is None:
             text = "no mount table of the Hadoop configuration in this container leads there"
             raise StoreError("; ".join([text, *conf.problems]))
-        _, authority, path = _parts_of_uri(target)
+        scheme, authority, path = _parts_of_uri(target)
+        if scheme == "viewfs":
+            raise StoreError(f"the mount table leads to {target}, which is no file system itself")
+        if scheme != "hdfs":
+            return open_store(target, env)
     if not authority:
         raise StoreError(_no_name_node(conf))
     try:

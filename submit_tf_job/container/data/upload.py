@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
+from submit_tf_job.container import untrusted
 from submit_tf_job.container.data.store import (
     Copying,
     FileStore,
@@ -100,7 +101,7 @@ def signature(path: str) -> dict[str, Any]:
 
 def _signature_of(content: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(content.decode("utf-8"))
+        found = untrusted.parse(content.decode("utf-8"))
     except ValueError:
         return {}
     return found if isinstance(found, dict) and {"run", "task"} <= set(found) else {}
@@ -274,7 +275,7 @@ class OutputUpload:
             for path, _, _ in self.store.list(posixpath.dirname(self.target)):
                 if path.startswith(self.prefix) and path.endswith(OLD):
                     at = path[: -len(OLD)].rpartition(".")[2]
-                    found += [(int(at), path)] if at.isdigit() else []
+                    found += [(int(at), path)] if at.isdecimal() else []
         return sorted(found)
 
     def _bring_back(self, old: str) -> None:

@@ -200,7 +200,7 @@ def _value_of_response(path: str, answer: http.client.HTTPResponse, body: bytes)
     """Return the JSON of a NameNode's response, or raise the error that the response contains."""
     try:
         value = json.loads(body.decode("utf-8")) if body else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         value = {}
     if 200 <= answer.status < 300:
         return value
