@@ -7,14 +7,15 @@ usually trains on the CPU without a warning.
 
 from __future__ import annotations
 
+import contextlib
 import glob
-import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 
+from submit_tf_job.container import untrusted
 from submit_tf_job.container.child import run
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 
@@ -110,7 +111,7 @@ def _amd_models(text: str) -> list[str]:
     ROCm 5 writes `Card series`, ROCm 6 `Card Series`.
     """
     try:
-        cards = json.loads(text[text.index("{") : text.rindex("}") + 1])
+        cards = untrusted.parse(text[text.index("{") : text.rindex("}") + 1])
         rows = [cards[name] for name in sorted(cards) if re.match(r"card\d+$", name)]
         names = [{key.lower(): value for key, value in row.items()} for row in rows]
     except (ValueError, AttributeError, TypeError):
@@ -130,9 +131,10 @@ def _device_files() -> list[str]:
     if files:
         models = []
         for path in sorted(glob.glob("/proc/driver/nvidia/gpus/*/information")):
-            with open(path, errors="replace") as source:
+            said = None
+            with contextlib.suppress(OSError), open(path, errors="replace") as source:
                 said = re.search(r"^Model:\s*(.+)$", source.read(), re.MULTILINE)
-                models.append(said.group(1).strip() if said else "NVIDIA GPU")
+            models.append(said.group(1).strip() if said else "NVIDIA GPU")
         return (models + ["NVIDIA GPU"] * len(files))[: len(files)]
     if os.path.exists("/dev/kfd"):
         return ["AMD GPU"] * len(glob.glob("/dev/dri/render*"))

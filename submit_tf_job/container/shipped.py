@@ -56,7 +56,8 @@ def deliver(info: Info, tars: Iterable[str] = ()) -> None:
             os.unlink(archive)
         with contextlib.suppress(OSError):
             os.rmdir(os.path.join(info.cwd, contract.ARCHIVES_DIRECTORY))
-    except (OSError, ValueError, EOFError, zlib.error, tarfile.TarError) as err:
+    # RuntimeError: of zipfile, for a password, or what this Python lacks
+    except (OSError, ValueError, EOFError, RuntimeError, zlib.error, tarfile.TarError) as err:
         raise BootstrapProblem(f"the job's files could not be unpacked: {err}") from err
 
 

@@ -179,7 +179,7 @@ def _token_for(address: str, service: str, tokens: list[Token]) -> Token | None:
         return near[0] if near else None
     try:
         ip = socket.gethostbyname(host)
-    except OSError:
+    except (OSError, UnicodeError):  # not a host name
         return None
     return next((token for token in near if token.service == (f"{ip}:{port}").encode()), None)
 
