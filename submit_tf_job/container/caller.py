@@ -166,8 +166,8 @@ class Caller:
         try:
             for index in indexes:
                 self.asked.append(PortCall(self, index))
-        except (OSError, UnicodeError) as err:  # what was found is no address
-            self.trouble = f"{self.address} is no address: {err}"
+        except (OSError, UnicodeError) as err:  # not an address; or too many open files
+            self.trouble = f"{self.address} cannot be called: {err}"
             self._hang_up()
 
     def _ask_all(self) -> None:

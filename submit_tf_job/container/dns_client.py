@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
 
+from submit_tf_job.container.guards import in_thread
 from submit_tf_job.container.info import Info
 
 AAAA = 28  # the type of DNS records with IPv6 addresses
@@ -20,11 +20,11 @@ def _first_family() -> socket.AddressFamily:
     """Return the family of addresses that is looked up first: IPv4; or IPv6 on a host without an
     IPv4 loopback address.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        try:
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.bind(("127.0.0.1", 0))
-        except OSError:
-            return socket.AF_INET6
+    except OSError:
+        return socket.AF_INET6
     return socket.AF_INET
 
 
@@ -144,8 +144,8 @@ def _ask_server(
     for _ in range(TRIES):
         number = int.from_bytes(os.urandom(2), "big")
         end = time.monotonic() + ANSWER_S
-        with socket.socket(family_of(server[0]), socket.SOCK_DGRAM) as sock:
-            try:
+        try:
+            with socket.socket(family_of(server[0]), socket.SOCK_DGRAM) as sock:
                 sock.connect(server)  # accept datagrams of that server only
                 sock.send(encode_query(number, name, family))
                 while time.monotonic() < end:
@@ -159,8 +159,8 @@ def _ask_server(
                     if found:
                         return found[0], True
                     return "" if code in _NO_SUCH_NAME else None, code == 0
-            except (OSError, UnicodeError):
-                continue  # time-out or refused: retry
+        except (OSError, UnicodeError):
+            continue  # time-out, refused, or too many open files: retry
     return None, False
 
 
@@ -196,6 +196,7 @@ class Resolver:
         server = info.task.get("dns_server")
         self.server = server_address(server) if server else None
         self.info, self.post, self.busy = info, post, 0
+        self.trouble = ""  # why the last look-up failed, if that was no answer
         # between two look-ups of a task: many may wait for a deciding task without a container
         self.longest_pause_s = 0.5 + min(4.5, info.total / 400.0)
 
@@ -205,7 +206,8 @@ class Resolver:
 
     def missing(self) -> str:
         """Return why the deciding task is not found."""
-        return f"the name {self.sought()} does not resolve"
+        why = f" ({self.trouble})" if self.trouble else ""
+        return f"the name {self.sought()} does not resolve{why}"
 
     def find(self, name: str) -> str | None:
         """Return the result of `look_up`; this method is called in a thread."""
@@ -213,7 +215,7 @@ class Resolver:
 
     def start(self, names: list[str], found: Callable[[str, str | None], None]) -> None:
         """Look up each name in threads, without waiting. In the event loop `found(name, address)`
-        is called for each; the address is the result of `find`.
+        is called for each; the address is the result of `find`, or None if that fails.
         """
         work = iter(names)  # its `next` is atomic
         self.busy = len(names)
@@ -224,7 +226,17 @@ class Resolver:
 
         def run() -> None:
             for name in work:
-                self.post(partial(answer, name, self.find(name)))
+                address = None
+                try:
+                    address = self.find(name)
+                except Exception as err:  # noqa: BLE001  (a later look-up may succeed)
+                    self.trouble = repr(err)
+                self.post(partial(answer, name, address))
+
+        def give_up(err: Exception) -> None:
+            self.trouble = repr(err)
+            for name in work:
+                self.post(partial(answer, name, None))
 
         for _ in range(min(4, len(names))):
-            threading.Thread(target=run, daemon=True).start()
+            in_thread("resolver", run, give_up)

@@ -39,6 +39,19 @@ class BootstrapProblem(Exception):
         self.status = contract.STATUS_OF_REASON.get(reason, contract.EXIT_BOOTSTRAP_ERROR)
 
 
+def problem_of(error: Exception) -> BootstrapProblem:
+    """Return an exception as the reason why a task ends. Of any but a `BootstrapProblem`, the log
+    gets the traceback.
+    """
+    if isinstance(error, BootstrapProblem):
+        return error
+    import traceback  # takes as long to import as the modules of a bootstrap
+
+    with contextlib.suppress(OSError):  # of a full disk
+        traceback.print_exception(type(error), error, error.__traceback__)
+    return BootstrapProblem(f"the bootstrap failed: {error!r}")
+
+
 class Info:
     """The task description and this task's identity.
 
@@ -119,7 +132,8 @@ class Info:
 
     def present(self, role: str) -> Sequence[int]:
         """Return the indexes of the tasks of a role that programs know, in order."""
-        return self._present.get(role) or range(self.counts[role])
+        known = self._present.get(role)
+        return range(self.counts[role]) if known is None else known
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -29,8 +29,8 @@ def watch(info: Info, ends: Callable[[float], None]) -> None:
     """Wait until the tasks have to save. Then call `ends` with the monotonic time by which YARN
     will have ended the job, and return.
 
-    Returns without a call if the job has no lifetime, if its record cannot be parsed, or if the
-    record is missing in `MISSING` reads. This function blocks: run it in a thread.
+    Returns without a call if the job has no lifetime, or if the record is missing or cannot be
+    parsed in `MISSING` reads. This function blocks: run it in a thread.
     """
     grace_s = info.stop_grace_s + MARGIN_S
     until: float | None = None  # of the monotonic clock
@@ -51,11 +51,10 @@ def watch(info: Info, ends: Callable[[float], None]) -> None:
 
 
 def _read_left(info: Info) -> float | None:
-    """Return the seconds until the lifetime ends; None if the job has no lifetime, or its record
-    cannot be parsed.
+    """Return the seconds until the lifetime ends; None if the job has no lifetime.
 
     Raises:
-        StoreError: HDFS does not respond; `NotFound` if there is no record.
+        StoreError: HDFS does not respond; `NotFound` if there is no record, or it cannot be parsed.
     """
     rule = info.task["record"]
     env = dict(info.env, HADOOP_USER_NAME=rule["user"])
@@ -68,5 +67,6 @@ def _read_left(info: Info) -> float | None:
         found = json.loads(b"".join(store.read(path)).decode("utf-8"))[KEY]
         now_s = parsedate_to_datetime(store.date).timestamp()
         return None if found is None else float(found) - (now_s - written[0] / 1000.0)
-    except (ValueError, TypeError, KeyError):  # of another version, or damaged
-        return None
+    # of another version; damaged; or just being written
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise NotFound(f"{path} is no record") from None

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Mapping
 
 from submit_tf_job.container import keytab, own_python, task_files
 from submit_tf_job.container.child import run
+from submit_tf_job.container.guards import in_thread
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 from submit_tf_job.container.tokens import when
 
@@ -127,8 +127,10 @@ class Login:
         argv = own_python.command_line("submit_tf_job.container.login", self.info, env)
         own = dict(own_python.environment_of(self.info, env), LC_ALL="C")
         word, _, rest = _output_of(argv, own).partition(" ")
-        if word == "ok" and rest.isdigit() and int(rest):
-            return float(rest)
+        if word == "ok" and rest.isdecimal():
+            if int(rest):
+                return float(rest)
+            raise LoginFailed("the ticket that came of it is over already")
         if word in ("none", ""):  # no library, or one that crashed
             return 0.0
         raise LoginFailed(rest or "the Kerberos library did not say why")
@@ -148,7 +150,12 @@ class Login:
         """Start a thread that renews the ticket; it calls `warn` when renewals start to fail, and
         when they succeed again.
         """
-        threading.Thread(target=self._keep_ticket, args=(warn,), name="login", daemon=True).start()
+
+        def failed(err: Exception) -> None:
+            text = "the ticket of %s is not renewed; it ends at %s: %r"
+            warn(text % (self.principal, when(self.until), err))
+
+        in_thread("login", lambda: self._keep_ticket(warn), failed)
 
     def _keep_ticket(self, warn: Callable[[str], None]) -> None:
         well = True
@@ -159,7 +166,7 @@ class Login:
                 if not well:
                     warn(f"{self.principal} is logged in again, until {when(self.until)}")
                 well = True
-            except (LoginFailed, OSError) as err:
+            except Exception as err:  # noqa: BLE001  (the next renewal may succeed)
                 if well:
                     text = "the ticket of %s could not be renewed; it ends at %s: %s"
                     warn(text % (self.principal, when(self.until), err))

@@ -21,6 +21,7 @@ from submit_tf_job.container.dns_client import Resolver, family_of, look_up
 from submit_tf_job.container.info import Info
 
 MODE = "700"  # of the directories
+NOT_WRITTEN = "the address of this task cannot be written for the others: %s"
 READS_A_SECOND = 200.0  # of all tasks together
 MOST_S = 30.0  # between two reads of a task
 
@@ -74,13 +75,13 @@ def own_address(info: Info) -> str:
         where = look_up(None, host.strip("[]"))
         if not where:
             continue
-        with socket.socket(family_of(where), socket.SOCK_DGRAM) as sock:
-            try:
+        try:  # a host without IPv6 makes no such socket
+            with socket.socket(family_of(where), socket.SOCK_DGRAM) as sock:
                 sock.connect((where, int(port)))  # sends nothing
-            except (OSError, ValueError):
-                continue
-            found = sock.getsockname()[0]
-            break
+                found = sock.getsockname()[0]
+        except (OSError, ValueError):
+            continue
+        break
     loops = found.startswith("127.") or found == "::1"
     if (found and not loops) or info.task["ports"]["mode"] != "host":
         return found
@@ -98,16 +99,15 @@ def announce(info: Info, address: str, failed: Callable[[str, bool], None]) -> N
         text = "this task has no address from which it reaches HDFS (%s)"
         failed(text % ", ".join(place.store.addresses), True)
         return
-    text = "the address of this task cannot be written for the others: %s"
     try:
         retry(
             lambda: place.announce(address),
             float("inf"),
             time.sleep,
-            lambda err, _since_s: failed(text % err, False),
+            lambda err, _since_s: failed(NOT_WRITTEN % err, False),
         )
     except StoreError as err:
-        failed(text % err, True)
+        failed(NOT_WRITTEN % err, True)
 
 
 class Finder(Resolver):
@@ -121,7 +121,6 @@ class Finder(Resolver):
         self.longest_pause_s = min(MOST_S, max(self.longest_pause_s, info.total / READS_A_SECOND))
         self.place = Place(info)
         self.last: str | None = None  # where the deciding task was
-        self.trouble = ""
 
     def sought(self) -> str:
         """Return the name of the deciding task: its host name, or `ROLE-0` if DNS is not used."""
@@ -131,7 +130,11 @@ class Finder(Resolver):
         """Return why the deciding task is not found."""
         text = f"{self.info.deciding} has not written its address to {self.place.path} yet"
         text = self.trouble or text
-        return text if self.info.by_place else f"{text}, and {super().missing()}"
+        return (
+            text
+            if self.info.by_place
+            else f"{text}, and the name {super().sought()} does not resolve"
+        )
 
     def find(self, name: str) -> str | None:
         """Return the address of the deciding task, by its entry or else, if DNS is used, by its
