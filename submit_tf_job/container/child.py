@@ -107,10 +107,11 @@ def _visible_processes() -> list[Process]:
         except OSError:
             continue
         fields = rest.split()
-        state, parent, group = fields[:3]
-        if state not in "ZX":
+        with contextlib.suppress(ValueError, IndexError):  # of a kernel that tells less
+            state, parent, group = fields[:3]
             cpu_s = (int(fields[11]) + int(fields[12])) / TICKS
-            found.append(Process(int(pid), name, state, int(parent), int(group), cpu_s))
+            if state not in "ZX":
+                found.append(Process(int(pid), name, state, int(parent), int(group), cpu_s))
     return found
 
 
@@ -144,7 +145,7 @@ def _load_prctl() -> Any:
         import ctypes
 
         return ctypes.CDLL(None).prctl
-    except (ImportError, OSError, AttributeError):
+    except Exception:  # noqa: BLE001  (also MemoryError, where SELinux forbids what ctypes needs)
         return None
 
 
@@ -229,7 +230,7 @@ class Child:
             self.process = subprocess.Popen(
                 argv, env=dict(env), stdin=subprocess.DEVNULL, preexec_fn=prepare, cwd=cwd
             )
-        except (OSError, ValueError) as err:
+        except (OSError, ValueError, subprocess.SubprocessError) as err:  # the last: of `prepare`
             _end_process(self._guard)
             raise _cannot_start(argv, err, env.get("PATH")) from err
         self.group = self.process.pid
@@ -292,7 +293,8 @@ class Child:
             if self.kill_at is None and not self.code:
                 late = now >= self.ended_at + LEFT_S
                 if self.over or late:
-                    self.left = self._remaining_processes()
+                    with contextlib.suppress(OSError):  # there are too many open files
+                        self.left = self._remaining_processes()
                 if not late:
                     return self.over
             if not self.over:

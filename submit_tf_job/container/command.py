@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -19,6 +18,7 @@ from submit_tf_job.container import (
 )
 from submit_tf_job.container.child import STOPS, Child, Signals, is_shell, oom_kills
 from submit_tf_job.container.data.task_data import Data
+from submit_tf_job.container.guards import Observers, in_thread
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
 from submit_tf_job.container.peer_traffic import PeerTraffic
 from submit_tf_job.container.progress import Progress
@@ -28,6 +28,11 @@ LEFT = (
     "the command of %s has ended, and had left processes in the background, which are not waited "
     "for: %s; a command runs until its own process ends (write no `&` after it)"
 )
+# what begins the warning of a part that observes, and fails
+UNMEASURED = "what it uses cannot be measured"
+UNMET = "whether it meets other tasks is not known"
+UNREAD = "the program's own log files cannot be read"
+UNSTAMPED = "the times of its output cannot be kept"
 # bash's exit statuses for a command that it cannot run
 SHELL_REASONS = {126: "not-executable", 127: "command-not-found"}
 
@@ -56,6 +61,7 @@ class TaskCommand:
         self.end_requested = False
         self.stop_grace_s = info.stop_grace_s  # from SIGTERM to SIGKILL
         self.nofile: tuple[int, int] | None = None
+        self.observers = Observers(lambda text: self.warn(f"{info.name}: {text}"))
         self.progress = Progress("")
         self.stamps = task_files.Stamps(info)
         self.usage = Sampler(info)
@@ -167,7 +173,7 @@ class TaskCommand:
 
                 self.close_servers = horovod.serve(self.info)
             self.files_before = self._files_in_cwd()
-            self.peer_traffic = PeerTraffic(self.info, time.monotonic())
+            self.peer_traffic = self.observers.run(UNMET, PeerTraffic, self.info, time.monotonic())
             self.run("starting", self.info.roles[self.info.role]["command"])
         except BootstrapProblem as problem:
             self.fail(problem)
@@ -201,20 +207,21 @@ class TaskCommand:
         Raises:
             BootstrapProblem: The command cannot be started, or its directory does not exist.
         """
+        observe = self.observers.run
         self.env.update(environment.own_variables(self.info))
         self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
         words = command.split() if isinstance(command, str) else command
         log(f"{doing}: {' '.join(' '.join(words).split())[:200]}")
         workdir = self._working_directory()
         self.by_shell = is_shell(command, self.env.get("PATH"), workdir)
-        self.logs_before = task_files.log_files(self.info)
+        self.logs_before = observe(UNREAD, task_files.log_files, self.info, otherwise={})
         self.child = Child(command, self.env, self.nofile, workdir)
         self.started_at = time.monotonic()
         self.signals.forward = self.child.send
         for number in self.signals.seen:  # received before `forward` was set
             if number in STOPS:
                 self.child.send(number)
-        self.usage.begin(self.started_at, self.env, self.child.guard)
+        observe(UNMEASURED, self.usage.begin, self.started_at, self.env, self.child.guard)
 
     def _working_directory(self) -> str:
         path = self.info.workdir
@@ -247,26 +254,24 @@ class TaskCommand:
         When the command has ended, its end is recorded, if necessary after an upload of its
         outputs. After `renew`, the task gets ready for the next start instead.
         """
-        self.stamps.check(now)
+        observe = self.observers.run
+        observe(UNSTAMPED, self.stamps.check, now)
         if self.child and not self.child.over:
-            self.usage.measure(now)
+            observe(UNMEASURED, self.usage.measure, now)
             over = self.child.poll(now)
             if self.peer_traffic and self.child.code is None:
-                self.peer_traffic.check(now)
+                observe(UNMET, self.peer_traffic.check, now)
             if self.child.left:
                 self.warn(LEFT % (self.info.name, ", ".join(self.child.left[:5])))
                 self.child.left = []
             if self.child.code is not None and not self.record and not self.ending:
                 self.ended_at = time.monotonic()  # `now` may be from before a suspension
-                self.usage.end(self.ended_at)
+                observe(UNMEASURED, self.usage.end, self.ended_at)
                 if not self.renewing:
                     self._take_exit_code(self.child.code)
             # the whole process group has ended, so no process writes to the outputs any more
             if over and self.ending:
-                uploads = threading.Thread(
-                    target=self._upload_outputs, args=self.ending, daemon=True
-                )
-                uploads.start()
+                self._upload_outputs(*self.ending)
         if self.renewing and self.idle:
             self._be_ready_again()
 
@@ -298,25 +303,30 @@ class TaskCommand:
     def _upload_outputs(
         self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool
     ) -> None:
-        """Upload the outputs, then have the event loop record the end of the command. This method
-        blocks: run it in a thread.
+        """Upload the outputs in a thread, then have the event loop record the end of the
+        command.
         """
-        assert self.data is not None
-        try:
-            done = self.data.store(record, steps, failed)
-        except Exception as err:  # noqa: BLE001  (the event loop waits for the result)
-            done = record
-            if not record["status"]:
-                why = {"reason": "output-failed", "message": repr(err)}
-                done = dict(record, status=contract.EXIT_DATA, **why)
-        self.post(lambda: self._end_with(done))
+        data = self.data
+        assert data is not None
+
+        def run() -> None:
+            done = data.store(record, steps, failed)
+            self.post(lambda: self._end_with(done))
+
+        def broken(error: Exception) -> None:
+            done = data.not_stored(record, steps, failed, repr(error))
+            self.post(lambda: self._end_with(done))
+
+        in_thread("upload", run, broken)
 
     def _end_with(self, record: dict[str, Any]) -> None:
         self.ending = None
         failed, duration_s = record["status"], round(self.ended_at - self.started_at, 3)
-        lines = task_files.program_lines(self.info, self.logs_before) if failed else []
+        observe = self.observers.run
+        lines = observe(UNREAD, self._last_lines, otherwise=[]) if failed else []
         if not failed and self.child and not self.preparing:
-            text = left_files.sentence(self.info.name, self.files_before, self._files_in_cwd())
+            now = self._files_in_cwd()
+            text = left_files.sentence(self.info.name, self.files_before, now)
             if text:
                 self.warn(text, "left files")
         met = self.peer_traffic.result(self.ended_at) if self.peer_traffic else None
@@ -333,7 +343,25 @@ class TaskCommand:
         if self.info.index or kind in (contract.KIND_SERVES, contract.KIND_SIDECAR):
             return {}
         outputs = [path for name, path in self.env.items() if name.startswith(contract.ENV_OUTPUT)]
-        return left_files.files_below(self.info.cwd, outputs)
+        return dict(
+            self.observers.run(
+                "files that the program leaves are not known",
+                left_files.files_below,
+                self.info.cwd,
+                outputs,
+                otherwise={},
+            )
+        )
+
+    def _last_lines(self) -> list[str]:
+        return task_files.program_lines(self.info, self.logs_before)
+
+    def new_progress(self) -> dict[str, Any] | None:
+        """Return the latest progress of the program since the last call; None if there is none."""
+        found: dict[str, Any] | None = None
+        if self.child:
+            found = self.observers.run("its progress cannot be read", self.progress.poll)
+        return found
 
     def done_message(self) -> dict[str, Any]:
         """Return the message for the deciding task that tells how the command ended, and in which
@@ -351,8 +379,8 @@ class TaskCommand:
 
     def close(self) -> None:
         """Kill what is left of the command's processes, because the task ends."""
-        self.stamps.check(time.monotonic(), last=True)
-        self.usage.close()
+        self.observers.run(UNSTAMPED, lambda: self.stamps.check(time.monotonic(), last=True))
+        self.observers.run(UNMEASURED, self.usage.close)
         self.forget()
 
     def forget(self) -> None:

@@ -112,19 +112,24 @@ class Peers:
             self.nofile = (soft, hard)
             if hard != resource.RLIM_INFINITY:
                 wanted = min(wanted, hard)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            with contextlib.suppress(OSError, ValueError):  # a sandbox may forbid it
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         ports = tfconfig.rendezvous_ports(self.info.task["ports"], self.info.run)
         self.port = reserve(ports, "the rendezvous", self.info.node, self.loop.signals)
         self.listener = self.port.socket
         self.listener.setblocking(False)
-        self.greeter = Greeter(self.listener, UNIDENTIFIED + self.info.total)
+        try:
+            self.greeter = Greeter(self.listener, UNIDENTIFIED + self.info.total)
+        except (OSError, RuntimeError) as err:  # no descriptor or thread: they wait for a welcome
+            self.log(f"tasks that call are not greeted while this one prepares: {err}")
 
     def take_over(self) -> None:
         """Accept connections in the event loop, and handle those that the greeter has accepted."""
-        if self.greeter and self.listener:
+        if self.greeter:
             for sock, origin in self.greeter.finish():
-                self._add_peer(sock, (plain(origin), plain(sock.getsockname()[0])))
+                self._add_peer(sock, origin)
             self.greeter = None
+        if self.listener:
             self.loop.selector.register(self.listener, selectors.EVENT_READ, self.accept)
 
     def accept(self, _mask: int) -> None:
@@ -139,12 +144,18 @@ class Peers:
                     else:
                         time.sleep(0.05)
                 return
-            self._add_peer(sock, (plain(origin[0]), plain(sock.getsockname()[0])))
+            self._add_peer(sock, origin[0])
 
-    def _add_peer(self, sock: socket.socket, ends: tuple[str, str]) -> None:
-        channel = Channel(
-            sock, LINE_LIMIT, self.loop.selector, lambda mask: self._handle_ready(peer, mask)
-        )
+    def _add_peer(self, sock: socket.socket, origin: str) -> None:
+        try:
+            ends = (plain(origin), plain(sock.getsockname()[0]))
+            channel = Channel(
+                sock, LINE_LIMIT, self.loop.selector, lambda mask: self._handle_ready(peer, mask)
+            )
+        except OSError as err:  # the other side is gone, or the kernel watches no more sockets
+            self.log(f"a connection was dropped: {err}")
+            sock.close()
+            return
         peer = Peer(channel, ends, time.monotonic())
         self.unidentified[peer.number] = peer
         if len(self.unidentified) > UNIDENTIFIED + self.info.total:

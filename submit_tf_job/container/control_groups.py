@@ -111,7 +111,8 @@ def _is_own(folder: str, known: set[int], container: str) -> bool:
 def _paths_by_controller(proc: str) -> dict[str, str]:
     """Return controller → path of this process's group; the key of version 2 is ""."""
     found = {}
-    with contextlib.suppress(OSError), open(f"{proc}/self/cgroup", errors="replace") as source:
+    path = f"{proc}/self/cgroup"
+    with contextlib.suppress(OSError, ValueError), open(path, errors="replace") as source:
         for line in source:
             _, controllers, path = line.rstrip("\n").split(":", 2)
             found.update(dict.fromkeys(controllers.split(","), path))

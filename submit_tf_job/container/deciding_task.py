@@ -4,7 +4,6 @@ sends its decisions.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -14,10 +13,11 @@ from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.connections import Peer, Peers
 from submit_tf_job.container.deciding_address import PlaceWatch, finder
 from submit_tf_job.container.dns_client import Resolver
+from submit_tf_job.container.guards import in_thread
 from submit_tf_job.container.info import BootstrapProblem, Info, exit_status, log
-from submit_tf_job.container.job_end import FLUSH_S, JobEnd
+from submit_tf_job.container.job_end import JobEnd
 from submit_tf_job.container.job_report import Writer
-from submit_tf_job.container.loop import SILENCE, TICK_S, Loop
+from submit_tf_job.container.loop import FLUSH_S, SILENCE, TICK_S, Loop
 from submit_tf_job.container.rendezvous import states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import Member, listed
@@ -73,7 +73,7 @@ class DecidingTask:
             if self.info.task.get("meeting"):
                 self._announce_address()
         if self.info.task.get("record"):
-            threading.Thread(target=self._watch_lifetime, name="lifetime", daemon=True).start()
+            in_thread("lifetime", self._watch_lifetime, self._lifetime_unwatched)
 
     def prepared(self) -> None:
         """Take over the connections that other tasks have made while this task prepared itself, and
@@ -86,6 +86,10 @@ class DecidingTask:
         from submit_tf_job.container import lifetime  # imports an HTTP client
 
         lifetime.watch(self.info, self._lifetime_ends)
+
+    def _lifetime_unwatched(self, err: Exception) -> None:
+        text = f"the tasks are not told when the job's `lifetime` is nearly over: {err!r}"
+        self.loop.post(lambda: self.warn(text))
 
     def _lifetime_ends(self, until: float) -> None:
         """Have all tasks save and end, because the job's lifetime is nearly over: YARN will have
@@ -114,8 +118,11 @@ class DecidingTask:
         def failed(text: str, given_up: bool) -> None:
             self.loop.post(lambda: self._address_not_written(text, given_up))
 
-        announcing = (self.info, me.address, failed)
-        threading.Thread(target=meeting_place.announce, args=announcing, daemon=True).start()
+        in_thread(
+            "announce",
+            lambda: meeting_place.announce(self.info, me.address, failed),
+            lambda err: failed(meeting_place.NOT_WRITTEN % repr(err), True),
+        )
 
     def _address_not_written(self, text: str, given_up: bool) -> None:
         """Warn that the address could not be written. If it is `given_up`, and the other tasks can
@@ -180,7 +187,7 @@ class DecidingTask:
         """Handle a message that changes the report."""
         kind, self.changed = message["t"], True
         if kind == "progress":
-            self.job.record_progress(now, member, message.get("data"))
+            self._keep_progress(now, member, message.get("data"))
         elif kind == "warn":
             text, about = (untrusted.text(message.get(key), 1000) for key in ("text", "about"))
             text = text if member.name in text or not text else f"{member.name}: {text}"
@@ -322,7 +329,8 @@ class DecidingTask:
             self.end.leave(now)
             return False
         if self.stacks or self.loop.signals.asked_at or "stall" in self.info.task:
-            self._look_for_stacks(now)
+            observe = self.command.observers.run
+            observe("stacks cannot be taken", self._look_for_stacks, now)
         if job.held:
             self._release_roles(job.released(now))
         self.changed = not self.writer.write(now, self.changed, self.end.saved) and self.changed
@@ -392,10 +400,14 @@ class DecidingTask:
             self.job.record_suspension(now, seconds)
 
     def _own_progress(self, now: float) -> None:
-        fresh = self.command.child and self.command.progress.poll()
+        fresh = self.command.new_progress()
         if fresh:
-            self.job.record_progress(now, self.job.me, fresh)
+            self._keep_progress(now, self.job.me, fresh)
             self.changed = True
+
+    def _keep_progress(self, now: float, member: Member, told: Any) -> None:
+        observe = self.command.observers.run
+        observe("progress cannot be kept", self.job.record_progress, now, member, told)
 
     # --- the commands -----------------------------------------------------------------------------
     def _enter_phase(self, now: float, phase: str) -> None:
@@ -438,12 +450,19 @@ class DecidingTask:
     def _watch_checkpoints(self) -> None:
         from submit_tf_job.container import checkpoints  # few jobs need it
 
+        observe = self.command.observers.run
+
         def found(what: dict[str, Any]) -> None:
-            checkpoints.store_result(self.job, time.monotonic(), what)
+            observe(unknown, checkpoints.store_result, self.job, time.monotonic(), what)
             self.changed = True
 
+        unknown = "the newest checkpoint is not known"
         watching = checkpoints.CheckpointWatch(self.job, self.command.env, self.loop, found)
-        threading.Thread(target=watching.run, name="checkpoints", daemon=True).start()
+        in_thread(
+            "checkpoints",
+            watching.run,
+            lambda err: self.loop.post(lambda: self.warn(f"{unknown}: {err!r}")),
+        )
 
     def _release_roles(self, roles: Collection[str]) -> None:
         """Tell the tasks of some roles to start their commands; start this task's own command, if
@@ -484,6 +503,21 @@ class DecidingTask:
             self._send_history(all_tasks=True)
 
     # --- the end ----------------------------------------------------------------------------------
+    def broken(self, now: float, problem: BootstrapProblem) -> int:
+        """End the job because of `problem`, an exception of this task's event loop: tell the other
+        tasks and write the report. A job that is ending already keeps its verdict. Return the exit
+        status.
+
+        With `retries`, do nothing of this: YARN starts this task again, and it calls the next
+        generation.
+        """
+        if self.job.retries:
+            log(problem.message)
+            return problem.status
+        self.end.broken(now, problem)
+        status: int = problem.status if self.loop.exit is None else self.loop.exit
+        return status
+
     def outcome(self) -> tuple[dict[str, Any], dict[str, Any] | None, bytes]:
         """Return the fields of the outcome line (the job's verdict, the first failed task), the
         last report, and the tasks' resource usage for the run's record.

@@ -191,7 +191,7 @@ def _parse_sample(line: str) -> tuple[int, int | None, int | None, int | None] |
     an amount that the tool does not know is None. Return None for any other line.
     """
     fields = [field.strip() for field in line.split(",")]
-    if len(fields) != len(COLUMNS) or not fields[0].isdigit() or int(fields[0]) >= MOST_GPUS:
+    if len(fields) != len(COLUMNS) or not fields[0].isdecimal() or int(fields[0]) >= MOST_GPUS:
         return None
     values: list[int | None] = []
     for field in fields[1:]:

@@ -25,13 +25,22 @@ class Greeter:
     """
 
     def __init__(self, listener: socket.socket, most: int) -> None:
-        """Start the thread. If there are more than `most` connections, the oldest are closed."""
+        """Start the thread. If there are more than `most` connections, the oldest are closed.
+
+        Raises:
+            OSError, RuntimeError: There are too many open files, or threads.
+        """
         self.listener, self.most = listener, most
         self.taken: list[tuple[socket.socket, str]] = []
         self.told_at = time.monotonic()
         self.over, self.end = socket.socketpair()
         self.thread = threading.Thread(target=self._greet_until_over, name="greeter", daemon=True)
-        self.thread.start()
+        try:
+            self.thread.start()
+        except RuntimeError:
+            self.over.close()
+            self.end.close()
+            raise
 
     def finish(self) -> list[tuple[socket.socket, str]]:
         """End the thread; return the accepted connections, each with the IP address of its other

@@ -129,5 +129,11 @@ def serve(info: Info) -> Callable[[], None] | None:
         text = "Horovod's key-value store cannot listen at the port of %s: %s"
         text %= (info.name, err.strerror or err)
         raise BootstrapProblem(text, "port-in-use") from err
-    threading.Thread(target=store.serve_forever, daemon=True).start()
+    serving = threading.Thread(target=store.serve_forever, daemon=True)
+    try:
+        serving.start()
+    except RuntimeError as err:
+        store.server_close()
+        text = f"Horovod's key-value store of {info.name} cannot run: {err}"
+        raise BootstrapProblem(text) from err
     return store.end

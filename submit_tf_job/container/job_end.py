@@ -8,17 +8,16 @@ from typing import Any
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.connections import Peer, Peers
 from submit_tf_job.container.hold import Hold
-from submit_tf_job.container.info import exit_status
+from submit_tf_job.container.info import BootstrapProblem, exit_status
 from submit_tf_job.container.job_report import Writer
-from submit_tf_job.container.loop import Loop
+from submit_tf_job.container.loop import FLUSH_S, Loop
 from submit_tf_job.container.rendezvous import states
-from submit_tf_job.container.rendezvous.ending import saves
+from submit_tf_job.container.rendezvous.ending import end, saves
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import Member
 
 LAST_REPORT_S = 10.0  # how long the last report is tried again
 LAST_S = 3.0  # from the SIGKILL of a command to the end of its deciding task
-FLUSH_S = 0.3  # from the last message to the end of this task
 
 
 class JobEnd:
@@ -149,6 +148,21 @@ class JobEnd:
                 self._tell_end(witness.peer, witness)
         told_at = self.witness_told_at
         return now >= self.closing_until or (told_at is not None and now >= told_at + FLUSH_S)
+
+    def broken(self, now: float, problem: BootstrapProblem) -> None:
+        """End the job because of `problem` in this task; tell all other tasks at once, and write
+        the last report. A job that is ending already keeps its verdict.
+        """
+        job, me = self.job, self.job.me
+        if job.phase != states.ENDING:
+            text = f"{me.name} on {job.info.node}: {problem.message}"
+            job.first = job.record(me, now, problem.reason, text)
+            job.first["status"] = job.exit = problem.status
+            end(job, now, states.FAILED, text)
+        for peer, member in self.peers.tasks():
+            self._tell_end(peer, member)
+        self.leave_by = now  # nothing tries the report again
+        self.leave(now)
 
     def leave(self, now: float) -> None:
         """Write the last report, and end this task. If the report cannot be written, do not end

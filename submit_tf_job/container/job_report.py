@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, task_files
+from submit_tf_job.container.guards import Observers, in_thread
 from submit_tf_job.container.info import Info, log
 from submit_tf_job.container.rendezvous import states
 from submit_tf_job.container.rendezvous.machine import StateMachine
@@ -24,6 +24,7 @@ from submit_tf_job.container.usage_file import UsageWriter
 TASKS_LISTED = 200
 # an unchanged report is rewritten, so that its age shows whether the deciding task is running
 HEARTBEAT_S = 30.0
+UNSUMMED = "the tasks' resource usage cannot be summarised"
 RECORD_S = 5.0  # the job's end does not wait longer for HDFS
 RECORD_BYTES = 65536  # of a report with its tasks
 
@@ -149,6 +150,7 @@ class Writer:
         folder = job.info.log_dir
         self.job, self.path = job, folder and os.path.join(folder, contract.REPORT_FILE)
         self.usage = UsageWriter(job, folder and os.path.join(folder, contract.USAGE_FILE))
+        self.observers = Observers(lambda text: job.warn(job.started, text))
         self._written, self._state = -HEARTBEAT_S, ""
         self.failed_at: float | None = None  # since when it cannot be written
         self.last: dict[str, Any] | None = None
@@ -158,20 +160,21 @@ class Writer:
         the file, or if there is no log directory to write to; False if the report is not due, or
         could not be written.
         """
-        self.usage.write(now, over)
+        self.observers.run(UNSUMMED, self.usage.write, now, over)
         state = self.job.phase + self.job.verdict
         pause_s = 1.0 if changed or self.failed_at is not None else HEARTBEAT_S
         due = over or state != self._state or now >= self._written + pause_s
         if not self.path or not due:
             return not self.path
         self._written, self._state = now, state
-        self.last = snapshot(self.job, now, over)
         try:
+            self.last = snapshot(self.job, now, over)
             task_files.write_json(self.path, self.last)
-        except OSError as err:  # a disk may have room again, and the last report decides
+        except Exception as err:  # noqa: BLE001  (a disk may have room again, and the last report decides)
             if self.failed_at is None:
                 self.failed_at = now
-                self.job.warn(now, f"the report cannot be written, and is tried again: {err}")
+                why = err if isinstance(err, OSError) else repr(err)
+                self.job.warn(now, f"the report cannot be written, and is tried again: {why}")
             return False
         self.failed_at = None
         return True
@@ -191,9 +194,13 @@ def leave_record(info: Info, report: Mapping[str, Any], usage: bytes = b"") -> N
     files = {contract.RECORD_REPORT: text}
     if usage:
         files[contract.RECORD_USAGE] = usage
-    writing = threading.Thread(target=_write_record, args=(info, files), name="record", daemon=True)
-    writing.start()
-    writing.join(RECORD_S)
+    writing = in_thread(
+        "record",
+        lambda: _write_record(info, files),
+        lambda err: log(f"the record of this run has no report: {err!r}"),
+    )
+    if writing:
+        writing.join(RECORD_S)
 
 
 def _write_record(info: Info, files: Mapping[str, bytes]) -> None:

@@ -33,13 +33,12 @@ def files_below(directory: str, without: Iterable[str] = ()) -> dict[str, int]:
         without: Directories that are skipped, such as those of outputs.
     """
     found: dict[str, int] = {}
-    seen, left_out = 0, {os.path.realpath(path) for path in without}
+    seen, left_out = 0, set(filter(None, map(_identity_of, without)))
     for folder, folders, names in os.walk(directory):
         folders[:] = [
             name
             for name in folders
-            if is_the_programs(name)
-            and os.path.realpath(os.path.join(folder, name)) not in left_out
+            if is_the_programs(name) and _identity_of(os.path.join(folder, name)) not in left_out
         ]
         seen += len(folders) + len(names)
         if seen > MOST:
@@ -53,6 +52,17 @@ def files_below(directory: str, without: Iterable[str] = ()) -> dict[str, int]:
             except OSError:
                 continue
     return found
+
+
+def _identity_of(path: str) -> tuple[int, int] | None:
+    """Return device and inode of a path; None if it does not exist. In a deep directory
+    `os.path.realpath` takes seconds.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def sentence(task: str, before: Iterable[str], after: dict[str, int]) -> str:

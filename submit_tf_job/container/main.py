@@ -12,7 +12,8 @@ from submit_tf_job.container import contract, environment, ports, task_files, un
 from submit_tf_job.container.child import Signals
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.deciding_task import DecidingTask
-from submit_tf_job.container.info import BootstrapProblem, Info, log
+from submit_tf_job.container.guards import Observers
+from submit_tf_job.container.info import BootstrapProblem, Info, log, problem_of
 from submit_tf_job.container.loop import Loop
 from submit_tf_job.container.other_task import OtherTask
 
@@ -43,13 +44,8 @@ def main() -> int:
             info.attempt = marker["attempt"] + 1
         info.ignored_image = environment.ignored_image(os.environ)
         return _run_task(info, signals)
-    except BootstrapProblem as err:
-        message = err.message
     except Exception as err:  # noqa: BLE001  (the outcome line reports every failure)
-        import traceback  # takes as long to import as this module
-
-        traceback.print_exc()
-        message = f"the bootstrap failed: {err!r}"
+        message = problem_of(err).message
     log(message)
     status = contract.EXIT_BOOTSTRAP_ERROR
     outcome = {"task": os.environ.get(contract.ENV_INSTANCE), "status": status, "exit": status}
@@ -71,30 +67,29 @@ def _run_task(info: Info, signals: Signals) -> int:
     try:
         part.open()  # first, so that the other tasks can be informed of errors
         _prepare_task(info, env, command)
-    except BootstrapProblem as err:
-        problem = err
     except OSError as err:
         problem = BootstrapProblem(f"this task cannot be prepared: {err}")
     except Exception as err:  # noqa: BLE001  (the other tasks are told of it, too)
-        import traceback
-
-        traceback.print_exc()
-        problem = BootstrapProblem(f"the bootstrap failed: {err!r}")
+        problem = problem_of(err)
     part.prepared()
     command.set_up(env, problem)
-    status = loop.run(command, part.tick, part.stopped)
+    status = loop.run(command, part.tick, part.stopped, part.broken)
     record = {"status": status, "signal": None, "reason": "ended", "message": "it did not run"}
     record = command.record or dict(record, duration_s=0.0)
     outcome = {key: record[key] for key in ("status", "signal", "reason", "message", "duration_s")}
     outcome.update(task=info.name, run=info.run, attempt=info.attempt, exit=status)
     more, report, usage = part.outcome()
     outcome.update(more)
-    task_files.write_marker(info, loop.final, status, outcome, report)
+    # the status is decided, and nothing that is written of it changes it
+    watched = Observers(log)
+    marker = (info, loop.final, status, outcome, report)
+    watched.run("the outcome cannot be kept", task_files.write_marker, *marker)
     _log_outcome(outcome)
     if report and loop.final and info.task.get("record"):
         from submit_tf_job.container import job_report
 
-        job_report.leave_record(info, report, usage)
+        unwritten = "the record of this run has no report"
+        watched.run(unwritten, job_report.leave_record, info, report, usage)
     return status
 
 
@@ -129,7 +124,8 @@ def _prepare_task(info: Info, env: dict[str, str], command: TaskCommand) -> None
     if info.task.get("framework") == "tensorflow":
         from submit_tf_job.container import installed
 
-        for warning in installed.check(info, env):
+        unknown = "the version of TensorFlow is not known"
+        for warning in command.observers.run(unknown, installed.check, info, env, otherwise=()):
             command.warn(warning)
     command.reserved = ports.reserve_own(info, command.signals)
     if info.roles[info.role].get("ports"):

@@ -203,8 +203,7 @@ class OtherTask:
         return ends or self.leave is not None or not self.caller.is_calling
 
     def _poll_progress(self) -> None:
-        if self.command.child:
-            self.news = self.command.progress.poll() or self.news
+        self.news = self.command.new_progress() or self.news
 
     def _report_end(self, now: float) -> None:
         command, caller = self.command, self.caller
@@ -365,6 +364,18 @@ class OtherTask:
             sidecar = self.info.may_grow(role) and role != contract.WITNESS_ROLE
             forgiven = sidecar and self.loop.final
             self.loop.exit = 0 if forgiven else exit_status(record["status"])
+
+    def broken(self, now: float, problem: BootstrapProblem) -> int:
+        """End this task because of `problem`, an exception of its event loop: tell the deciding
+        task, unless the command has ended before. Return the exit status.
+        """
+        command = self.command
+        if not command.record:
+            command.fail(problem)
+        self._report_end(now)
+        if self.leave is not None:
+            return self.leave
+        return exit_status(command.record["status"] if command.record else problem.status)
 
     def _is_held(self, now: float) -> bool:
         """Return whether the job holds this container, or may do so (`hold_on_failure`)."""

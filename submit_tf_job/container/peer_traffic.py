@@ -38,17 +38,21 @@ def has_peer_traffic(
     for table in tables:
         try:
             with open(table, encoding="ascii") as file:
-                rows = [line.split(None, 4)[1:4] for line in file][1:]
+                rows = [_ports_and_state(line) for line in file.readlines()[1:]]
         except (OSError, ValueError):
             continue
         was_read = True
-        for local, remote, state in rows:
-            here, there = (int(end.rpartition(":")[2], 16) for end in (local, remote))
+        for here, there, state in rows:
             if state == LISTENS and here == own:
                 return True
             if state == CONNECTED and (here == own or there in others):
                 return True
     return False if was_read else None
+
+
+def _ports_and_state(line: str) -> tuple[int, int, str]:
+    local, remote, state = line.split(None, 4)[1:4]
+    return int(local.rpartition(":")[2], 16), int(remote.rpartition(":")[2], 16), state
 
 
 class PeerTraffic:

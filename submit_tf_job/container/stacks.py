@@ -12,7 +12,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
-import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from submit_tf_job.container import contract, task_files, untrusted
 from submit_tf_job.container.child import Process, descendants
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.connections import Peers
+from submit_tf_job.container.guards import in_thread
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.rendezvous import failures, states
 from submit_tf_job.container.rendezvous.machine import StateMachine
@@ -142,7 +142,7 @@ def _can_write_stacks(path: str, pid: int) -> bool:
     """Return whether a process has the file for stacks open, and catches the signal."""
     folder, path = f"/proc/{pid}/", os.path.realpath(path)
     try:
-        with open(folder + "status") as source:
+        with open(folder + "status", errors="replace") as source:  # it has the process's name
             caught = next(line for line in source if line.startswith("SigCgt:"))
         if not int(caught.split()[1], 16) >> (contract.STACKS_SIGNAL - 1) & 1:
             return False
@@ -150,7 +150,7 @@ def _can_write_stacks(path: str, pid: int) -> bool:
             with contextlib.suppress(OSError):
                 if os.readlink(folder + "fd/" + name) == path:
                     return True
-    except (OSError, StopIteration):
+    except (OSError, ValueError, IndexError, StopIteration):
         pass
     return False
 
@@ -196,7 +196,12 @@ def take_in_thread(
         found = take(command.info, guard, limit, watch_s)
         command.post(lambda: taken(found))
 
-    threading.Thread(target=run, name="stacks", daemon=True).start()
+    def failed(err: Exception) -> None:
+        # without `cores`: a task whose use is not known is not taken for one that stands still
+        found = {"where": f"its stacks cannot be taken: {err!r}"[:300], "key": MUTE, "text": ""}
+        command.post(lambda: taken(found))
+
+    in_thread("stacks", run, failed)
 
 
 class AllStacks:
@@ -246,7 +251,8 @@ class AllStacks:
         known = [name for name in names if name in self.found]
         if not known or not stalls or job.news.last(names) > self.judged_at - stalls["after_s"]:
             return
-        if any(self.found[name].get("cores", 0.0) > BUSY for name in known):
+        used = [self.found[name].get("cores", 0.0) for name in known]
+        if any(cores is None or cores > BUSY for cores in used):
             return
         name, differs = odd or known[0], " stands elsewhere than the rest" if odd else ""
         text = f"no task that trains printed anything or told a step for {stalls['after_s']:.0f} s "
@@ -279,7 +285,7 @@ class AllStacks:
             self.awaited.discard(name)
             keys = ("where", "key", "text")
             found = {key: untrusted.text(message.get(key), MOST + 100) for key in keys}
-            self.found[name] = {**found, "cores": untrusted.number(message.get("cores")) or 0.0}
+            self.found[name] = {**found, "cores": untrusted.number(message.get("cores"))}
 
     def _write_all_stacks(self, now: float) -> str | None:
         """Write the file with the stacks of all tasks, and keep an event; return the task whose

@@ -9,7 +9,6 @@ import os
 import select
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -19,6 +18,7 @@ from submit_tf_job.container.data.collect import collect, collected
 from submit_tf_job.container.data.store import StoreError, retry
 from submit_tf_job.container.data.upload import is_empty
 from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
+from submit_tf_job.container.guards import in_thread
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 from submit_tf_job.container.tokens import ENV_FILE, when
 
@@ -124,7 +124,7 @@ class Data:
                 with contextlib.suppress(OSError):  # the program has removed it
                     os.rename(folder, f"{gone}-{int(time.monotonic() * 1000)}")
                 self._make_folder(OUTPUTS, name)
-        threading.Thread(target=self._remove_former, name="remover", daemon=True).start()
+        in_thread("remover", self._remove_former, lambda err: log(f"old outputs stay: {err!r}"))
 
     def _remove_former(self) -> None:
         for path in glob.glob(os.path.join(glob.escape(self.info.cwd), OUTPUTS, ".*.gone-*")):
@@ -251,6 +251,24 @@ class Data:
             done = copy.run()
         except Stopped:
             done = copy.failed("this task was stopped meanwhile")
+        return self._record_after(record, steps, failed, done)
+
+    def not_stored(
+        self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool, why: str
+    ) -> dict[str, Any]:
+        """Return the result of `store` for an upload that cannot go on, because of `why`."""
+        return self._record_after(record, steps, failed, _Copy(self, steps, 0.0).failed(why))
+
+    def _record_after(
+        self,
+        record: dict[str, Any],
+        steps: list[dict[str, Any]],
+        failed: bool,
+        done: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Warn of the outputs that are not stored; return the record of the task. `done` is the
+        last message of the copy.
+        """
         stored = [step for step in steps if "stored" in step]
         for step in stored:
             self.warn("", step["name"])
@@ -341,6 +359,7 @@ class _Copy:
         except OSError as err:  # no memory, too many processes
             text = f"the copying process cannot be started: {err.strerror}"
             raise StoreError(text, transient=True) from err
+        how = ""
         with process:
             try:
                 assert process.stdin is not None
@@ -352,6 +371,8 @@ class _Copy:
                         return self.failed(why)
                     if message.get("t") in ("done", "failed"):
                         return message
+                    if message.get("t") == "broken":
+                        how = str(message.get("why"))
                     self._pass_on_message(message)
                 died = process.wait()
             finally:
@@ -359,7 +380,7 @@ class _Copy:
         if all("stored" in step for step in self.steps):
             return dict(_ALL_STORED)
         # its own failure is in the log; whatever it is, the container is kept for a while
-        how = f"exit status {died}" if died >= 0 else "killed, or out of memory"
+        how = how or (f"exit status {died}" if died >= 0 else "killed, or out of memory")
         raise StoreError(f"the copying process died ({how})", transient=True)
 
     def _messages_of_process(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
@@ -372,12 +393,14 @@ class _Copy:
         """
         assert process.stdout is not None
         handle, rest, heard = process.stdout.fileno(), b"", time.monotonic()
+        ready = select.poll()  # select() knows the first 1,024 descriptors alone
+        ready.register(handle, select.POLLIN)  # and its end
         while True:
             if self.data.stopped():
                 raise Stopped
             if time.monotonic() > heard + SILENCE_S:
                 raise StoreError(f"nothing was copied for {SILENCE_S:.0f} s", transient=True)
-            if not select.select([handle], [], [], 0.5)[0]:
+            if not ready.poll(500):
                 yield {}
                 continue
             data = os.read(handle, 65536)
@@ -436,7 +459,7 @@ def _parse_message(line: bytes) -> dict[str, Any]:
     """
     try:
         found = json.loads(line.decode("utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -161,7 +161,11 @@ def main() -> int:
         out.write(json.dumps(dict(what, **texts)) + "\n")
         out.flush()
 
-    return run(json.load(sys.stdin), tell)
+    try:
+        return run(json.load(sys.stdin), tell)
+    except Exception as err:  # the log gets the traceback; another process tries again
+        tell(t="broken", why=repr(err)[:500])
+        raise
 
 
 if __name__ == "__main__":

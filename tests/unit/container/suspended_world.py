@@ -481,7 +481,7 @@ class World:
         self.acting = False
         self.after(200, self.stop)
         own_command.set_up({}, None)
-        own_loop.run(own_command, own.tick, own.stopped)
+        own_loop.run(own_command, own.tick, own.stopped, own.broken)
         return own.job
 
     def stop(self) -> None:
