@@ -401,11 +401,6 @@ def _check_keras(job: JobDraft) -> None:
 def _check_retries(job: JobDraft) -> None:
     if job.values.get("network") == "none":
         job.fail("retries", "without a network a lost task is not missed; use host or bridge")
-    for role in job.roles.values():
-        if role.restarts and role.values.get("kind") is not RoleKind.SIDECAR:
-            role.at.fail(
-                "`retries` of the job starts all tasks again; leave one of the two out", "restart"
-            )
 
 
 def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
@@ -474,7 +469,7 @@ def _cannot_decide(job: JobDraft, deciding: str | None) -> str | None:
     return None
 
 
-def _check_after(job: JobDraft, role: RoleDraft, _deciding: str | None) -> None:
+def _check_after(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
     if not job.roles_read:
         return
     unknown = [name for name in role.values["after"] if name not in job.roles]
@@ -489,6 +484,28 @@ def _check_after(job: JobDraft, role: RoleDraft, _deciding: str | None) -> None:
             f"which wait for them; leave after out",
             "after",
         )
+    elif job.strategy and (peer := _peer_before(job, job.strategy, role, deciding)):
+        role.at.fail(
+            f"under strategy {job.strategy.value} {peer} waits for the tasks of {role.name} when "
+            f"it starts; leave it out",
+            "after",
+        )
+
+
+def _peer_before(
+    job: JobDraft, strategy: Strategy, role: RoleDraft, deciding: str | None
+) -> str | None:
+    """Return a role that comes before a role, although the processes of both meet when they start;
+    None if there is none.
+    """
+
+    def meets(one: RoleDraft) -> bool:
+        kind = one.values.get("kind")
+        return bool(_all_or_nothing(strategy, one.name, deciding, kind))
+
+    if not meets(role):
+        return None
+    return next((name for name in _roles_before(job, role.name) if meets(job.roles[name])), None)
 
 
 def _roles_before(job: JobDraft, name: str) -> set[str]:
@@ -506,6 +523,10 @@ def _roles_before(job: JobDraft, name: str) -> set[str]:
 
 def _check_restart(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
     kind = kind_of(job, role, deciding)
+    if role.restarts and job.values.get("retries") and kind is not RoleKind.SIDECAR:
+        role.at.fail(
+            "`retries` of the job starts all tasks again; leave one of the two out", "restart"
+        )
     if role.restarts and (why := restart_refusal(job.strategy, role.name, deciding, kind)):
         role.at.fail(f"{why}; remove `restart` and retry the whole job", "restart")
 
