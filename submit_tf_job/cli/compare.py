@@ -53,7 +53,7 @@ def compare(
 
 
 def _json_of_comparison(found: Comparison) -> dict[str, Any]:
-    """Return the object for `-o json`, which alone needs the classes of `jsonview`."""
+    """Return the object for `-o json`. `jsonview` is imported here, as only that needs it."""
     from submit_tf_job.jsonview import comparison_object
 
     return comparison_object(found)
@@ -90,7 +90,7 @@ def top(
 
 
 def _json_of_room(room: ClusterRoom) -> dict[str, Any]:
-    """Return the object for `-o json`, which alone needs the classes of `jsonview`."""
+    """Return the object for `-o json`. `jsonview` is imported here, as only that needs it."""
     from submit_tf_job.jsonview import room_object
 
     return room_object(room)

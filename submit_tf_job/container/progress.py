@@ -245,9 +245,12 @@ class TaskNews:
         return max(known, default=self.began)
 
     def found(self, now: float, names: list[str], wall: float) -> dict[str, Any] | None:
-        """Return the tasks that stand still, in the form of the report; None if no task stands
-        still, or if all are silent but not yet long enough. While others have news, a task that had
-        none, or only at its start, is not named; at most `LISTED` tasks are.
+        """Return the tasks that stand still, in the form of the report, which names at most
+        `LISTED` of them.
+
+        While some tasks have news, those that had none after their start are left out: they may be
+        silent by nature. If no task has news, the result is None until all have been silent long
+        enough. It is None, too, if no task stands still.
 
         Args:
             now: The time now.

@@ -51,7 +51,7 @@ class Reader:
         return found
 
     def number(self) -> int:
-        """Read a variable-length number."""
+        """Read a number in Hadoop's encoding of variable length."""
         first = int.from_bytes(self.take(1), "big", signed=True)
         if first >= -112:
             return first
@@ -65,7 +65,7 @@ class Reader:
 
 
 def number(value: int) -> bytes:
-    """Encode a variable-length number that is not negative."""
+    """Encode a number that is not negative as Hadoop does, in variable length."""
     if value <= 127:
         return bytes([value])
     size = (value.bit_length() + 7) // 8

@@ -46,7 +46,9 @@ def loads(*libraries: str) -> bool:
 
 
 def first_file(name: str, directories: "list[str]") -> str:
-    """Return the path of the first file with this name below the given directories, or ""."""
+    """Return the path of the first file with this name below the given directories, or "". Of each
+    directory at most 200 subdirectories are searched.
+    """
     for directory in directories:
         for here, folders, files in os.walk(directory):
             folders[:] = folders[:200]

@@ -117,7 +117,11 @@ def tokens() -> "dict[str, str]":
 
 
 def gpu() -> "dict[str, str]":
-    """List the NVIDIA GPUs that the task sees; the result is always `ok`."""
+    """List the NVIDIA GPUs that the task sees; the result is `ok` even if there are none.
+
+    Raises:
+        subprocess.TimeoutExpired: nvidia-smi did not end within 20 s.
+    """
     devices = sorted(
         name for name in os.listdir("/dev") if name.startswith("nvidia") and name[6:].isdigit()
     )

@@ -208,7 +208,11 @@ async def _job_spec(request: Request) -> bytes:
 
 
 async def _feed_parser(request: Request, most: int, parts: _Parts) -> None:
-    """Pass a body to its parser piece by piece, in a thread, because the disk may be slow."""
+    """Pass a body to its parser piece by piece, in a thread, because the disk may be slow.
+
+    Raises:
+        RequestRefused: The body is too large.
+    """
     waiting = b""
     too_large = _too_large(
         f"the files come to more than {most / 1024**2:g} MiB", "put large ones on HDFS"

@@ -433,8 +433,10 @@ def _elastic_refusal(job: JobDraft, role: RoleDraft, deciding: str | None) -> st
 
 
 def _cannot_decide(job: JobDraft, deciding: str | None) -> str | None:
-    """Return why the job's deciding role is missing, or cannot decide the job with its strategy
-    (measured); None if there is no problem.
+    """Return the problem with `deciding_role`: it is missing and needed, is not a role of the job,
+    or its end says nothing about the job's end under the job's strategy; None if there is none.
+
+    `deciding` is the name of the role that would decide; None if there is none.
     """
     fixed = job.strategy is None or RULES[job.strategy].fixed
     names = ", ".join(job.roles)

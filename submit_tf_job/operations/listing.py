@@ -348,7 +348,7 @@ def listed_jobs(
     cluster: Cluster, selection: JobSelection
 ) -> tuple[tuple[ListedJob, AppReport], ...]:
     """Return the selected runs and the ResourceManager's records of them, by one request for all
-    runs (and one request for its time, if the runs are selected by age).
+    runs (and one for the ResourceManager's time, if the runs are selected by age).
     """
     apps = _listed_apps(cluster, selection)
     by_id = {app.id: app for app in apps}

@@ -209,7 +209,9 @@ def _cap_words(cap: Cap) -> str:
 
 
 def shown(name: str, amount: int) -> str:
-    """Return an amount in the form that job specs have: `8 tasks`, `2 GPUs`, `64Gi`, `12h`."""
+    """Return the amount of a cap (`tasks`, `gpus`, `memory` in MiB, `lifetime` in seconds) for a
+    message: `8 tasks`, `2 GPUs`, `64Gi`, `12h`.
+    """
     if name == "tasks":
         return f"{amount} task{'s' * (amount != 1)}"
     if name == "gpus":

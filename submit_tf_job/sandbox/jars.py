@@ -125,7 +125,9 @@ def line_of(version: str) -> Line:
 
 
 def maven_line(version: str) -> Line:
-    """Return the table row of a Hadoop version whose jars Maven can download.
+    """Return what the download of a Hadoop version by Maven needs: its row of the table
+    (`line_of`), or `_ALONE` if its services API is that of another version and the row would
+    download that with its dependencies.
 
     Raises:
         SandboxError: Maven has no complete set of jars for this version.

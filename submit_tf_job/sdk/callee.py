@@ -261,7 +261,8 @@ def raised(error: BaseException, pack: Callable[[Any], bytes]) -> tuple[str, byt
     """Return what `leave` writes about an exception: (kind, packed, text); None for `packed` if
     only the traceback can be sent.
 
-    The exception is packed in the first of three forms that pickle can write and restore. For the
+    The exception is packed in the first of three forms that pickle can write and restore, and that
+    has at most `RESULT_MAX` bytes. For the
     first form, pickle calls the exception's class with `args`, which fails for classes with other
     parameters. So the second form has class, `args` and attributes separately. The attributes may
     not be picklable, so the third form has none.
