@@ -71,7 +71,8 @@ def test_responses_match_the_openapi_document(
     answered = Counter(entry["status"] for entry in world.entries[begun:])
     assert answered.total() >= examples, answered
     assert max(answered) < 500, answered
-    assert min(answered) < 300, answered
+    if examples > 3:  # of three, none may be a request that this cluster can carry out
+        assert min(answered) < 300, answered
 
 
 def _ask_all(world: World, operation: Any, mode: str, examples: int) -> None:

@@ -220,7 +220,7 @@ def exchange(gateway: Process, sent: str, then: str = "", trickles: str = "") ->
                 if not piece:
                     return received
             except TimeoutError:
-                with suppress(ConnectionError):
+                with suppress(ConnectionError, TimeoutError):  # it may read no more
                     connection.sendall(trickles.encode("latin-1"))
             except ConnectionError:  # closed with bytes that nobody has read
                 return received
