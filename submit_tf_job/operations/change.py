@@ -7,6 +7,7 @@ Given the name of another user's job, the API would change the caller's job of t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -410,16 +411,15 @@ def extend(cluster: Cluster, job: str, seconds: float) -> Change:
         SubmitTFJobError: The run's record cannot be written; nothing was changed.
     """
     ref, app, _service = _find_running(cluster, job)
-    before = _remaining_s(app)
+    before = app.lifetime_left_s
     if before is None:
         return Change("extend", ref, False, f"{ref.name} has no time limit", before)
     if before >= seconds:
         said = f"{ref.name} may already run {_until_words(before, cluster.wall())}"
         return Change("extend", ref, False, said, before)
     _check_cap(cluster, "lifetime", (app.elapsed_ms or 0) // 1000 + int(seconds))
-    run_records.extend(cluster, ref.run, int(seconds))
-    cluster.client.set_lifetime(ref.run, int(seconds))
-    now = _remaining_s(_app_of_caller(cluster, app.id))
+    _set_lifetime(cluster, ref, before, int(seconds))
+    now = _app_of_caller(cluster, app.id).lifetime_left_s
     if now is not None and now < seconds - 60:
         run_records.extend(cluster, ref.run, now)
         raise Refused(
@@ -455,12 +455,21 @@ def _check_cap(cluster: Cluster, name: str, asked: int) -> None:
             )
 
 
-def _remaining_s(app: AppReport) -> int | None:
-    kept = (limit.remaining_s for limit in app.timeouts if limit.type == "LIFETIME")
-    first = next((left_s for left_s in kept if left_s is not None), -1)
-    if first < 0:
-        return None
-    return first
+def _set_lifetime(cluster: Cluster, ref: JobRef, before_s: int, seconds: int) -> None:
+    """Set a run's lifetime, and what its record says of it. If YARN does not take the new one, the
+    record gets back the seconds that are left, `before_s`: the tasks save by the record.
+    """
+    begun = cluster.clock()
+    run_records.extend(cluster, ref.run, seconds)
+    try:
+        cluster.client.set_lifetime(ref.run, seconds)
+    except SubmitTFJobError:
+        left_s: int | None = max(0, before_s - math.ceil(cluster.clock() - begun))
+        with suppress(SubmitTFJobError):  # YARN may have taken it, and the answer was lost
+            left_s = _app_of_caller(cluster, ref.application_id).lifetime_left_s
+        with suppress(SubmitTFJobError):
+            run_records.extend(cluster, ref.run, left_s)
+        raise
 
 
 # --- find the job and check its owner ---

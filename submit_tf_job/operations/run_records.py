@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.submit import Submission
     from submit_tf_job.plan import Plan
     from submit_tf_job.usage_report import Asked, UsageReport
+    from submit_tf_job.yarn.observed import AppReport
     from submit_tf_job.yarn.submission_steps import StoredRun
 
 _LOG = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ FORMAT = 1
 _SPEC_MAX, _REPORT_MAX = 256 * 1024, 64 * 1024
 _FORGOTTEN_AT_ONCE = 3
 _WRITTEN_MS = 3_600_000  # a file is written within this time, or its writer was killed
+_LOOK_S = 5.0  # a submission is not delayed longer by a ResourceManager that does not answer
 _SUBMITTED_S = 180.0  # a run begins within this time of its submission's record
 _CAUSE = ("code", "task", "sentence", "hint", "retryable", "certain", "exception", "evidence")
 
@@ -58,14 +60,26 @@ def begin(cluster: Cluster, done: Submission) -> None:
     """Write the record of a run that was submitted; errors are only logged. Also remove a few of
     the job's oldest records beyond `keep_records`, and files whose writer was killed. Do nothing
     without a staging directory.
+
+    A run that was adopted mostly has a record. It has none where its client was killed after the
+    POST, or the answer to that was lost; then it gets one, as long as it is alive.
     """
     with _errors_logged(done.ref.run):
         files = RecordFiles.if_any(cluster)
         if files is None:
             return  # no history is kept
+        app = None
+        if done.adopted:
+            # one that `retries.memory` has begun has more memory than was submitted here
+            if done.ref.run != done.plan.run or files.storage.exists(files.path_of(done.ref.run)):
+                return
+            deadline = cluster.client.deadline(_LOOK_S)
+            app = cluster.client.app(done.ref.application_id, deadline=deadline)
+            if app is None or app.ended:
+                return
         head = job_of(done.ref.run)
         files.make_directory(head)
-        files.write(_begun_record(cluster, done))
+        files.write(_begun_record(cluster, done, app))
         stored = sorted(files.files_of_head(head), key=lambda item: item.modified_ms)
         records = [item for item in stored if item.name.endswith(".json")]
         beyond = records[: max(0, len(records) - cluster.settings.keep_records)]
@@ -77,8 +91,11 @@ def begin(cluster: Cluster, done: Submission) -> None:
                 files.storage.remove(item.path)
 
 
-def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:
-    job = done.plan.job
+def _begun_record(cluster: Cluster, done: Submission, adopted: AppReport | None) -> dict[str, Any]:
+    """Return the record of a run that has begun; `adopted` is its application if it was there
+    already.
+    """
+    job, begun_ms = done.plan.job, adopted and adopted.started_ms
     return {
         "kind": "RunRecord",
         "format": FORMAT,
@@ -90,7 +107,7 @@ def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:
             "key": done.plan.key,
             "content": done.plan.content,
             "number": done.plan.number,
-            "at": cluster.now_ms() // 1000,
+            "at": (begun_ms or cluster.now_ms()) // 1000,
             "by": getpass.getuser(),
             "host": socket.gethostname(),
             "version": VERSION,
@@ -100,7 +117,7 @@ def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:
             "asked": _asked_by_role(done.plan),
         },
         "end": None,
-        LIFETIME: done.plan.service.lifetime,
+        LIFETIME: adopted.lifetime_left_s if adopted else done.plan.service.lifetime,
     }
 
 
@@ -131,9 +148,9 @@ def asked_in_record(cluster: Cluster, run: str) -> Mapping[str, Asked]:
     return {}
 
 
-def extend(cluster: Cluster, run: str, seconds: int) -> None:
-    """Write into a run's record how many seconds from now the run may continue; its deciding task
-    reads that. Do nothing if the run has no record.
+def extend(cluster: Cluster, run: str, seconds: int | None) -> None:
+    """Write into a run's record how many seconds from now the run may continue, None for no limit;
+    its deciding task reads that. Do nothing if the run has no record.
 
     Raises:
         SubmitTFJobError: The record cannot be written; the tasks would end at the former time.

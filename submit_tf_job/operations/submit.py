@@ -332,8 +332,7 @@ def submit(
         tuple(filter(None, warnings)),
         done.after,
     )
-    if not done.adopted:
-        run_records.begin(cluster, made)
+    run_records.begin(cluster, made)
     return made
 
 

@@ -145,11 +145,9 @@ def shows_need(status: JobStatus) -> bool:
         return progress.part >= TOLD_FROM
     if progress and progress.step is not None and progress.total:
         return progress.step / progress.total >= TOLD_FROM
-    limits = app.timeouts if app else ()
-    left_s = next((one.remaining_s for one in limits if one.type == "LIFETIME"), None)
-    if app is None or not app.elapsed_ms or left_s is None or left_s < 0:
+    if app is None or not app.elapsed_ms or app.lifetime_left_s is None:
         return False
-    return app.elapsed_ms / 1000 >= TOLD_FROM * (app.elapsed_ms / 1000 + left_s)
+    return app.elapsed_ms / 1000 >= TOLD_FROM * (app.elapsed_ms / 1000 + app.lifetime_left_s)
 
 
 def step_mib(cluster: Cluster) -> int:

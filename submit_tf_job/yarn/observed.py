@@ -268,6 +268,13 @@ class AppReport:
         )
 
     @property
+    def lifetime_left_s(self) -> int | None:
+        """The seconds after which YARN ends the application; None if it has no limit."""
+        kept = (limit.remaining_s for limit in self.timeouts if limit.type == "LIFETIME")
+        left_s = next((each for each in kept if each is not None), -1)
+        return None if left_s < 0 else left_s
+
+    @property
     def lists_anew(self) -> bool:
         """Whether tasks may be running although the ApplicationMaster lists no container yet,
         because the ApplicationMaster or its ResourceManager was started again.

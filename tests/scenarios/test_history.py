@@ -416,3 +416,49 @@ def test_the_deciding_task_finds_in_the_record_how_long_the_job_may_run(kept: Wo
     file.unlink()
     assert kept("extend", "mnist", "3h").status == 0
     assert not file.exists()
+
+
+@pytest.mark.parametrize("kind", ["cut", "silent", "truncated"])
+def test_a_run_whose_post_was_not_answered_has_a_record(kept: World, kind: str) -> None:
+    kept.spec(lifetime="1h")
+    kept.fails(1, "POST", "/services$", kind)
+    assert kept("submit", SPEC, "-d").status == 0
+    [file] = (kept.home / "staging/records/mnist").glob("*.json")
+    record = json.loads(file.read_text())
+    [app] = kept.yarn.apps.values()
+    assert (record["application_id"], record["submission"]["at"]) == (
+        app.id,
+        app.started_ms // 1000,
+    )
+    assert 3400 < record["lifetime_s"] <= 3600, "what YARN says is left"
+    assert kept("history", "mnist").status == 0
+
+
+def test_a_run_whose_client_was_killed_after_the_post_gets_a_record(kept: World) -> None:
+    kept.submitted(lifetime="1h")
+    [file] = (kept.home / "staging/records/mnist").glob("*.json")
+    before = json.loads(file.read_text())
+    file.unlink()
+    kept.passes(600)
+    assert kept("submit", SPEC, "-d").status == 0
+    record = json.loads(file.read_text())
+    assert record["submission"] == before["submission"]
+    assert 2900 < record["lifetime_s"] <= 3000
+    file.unlink()
+    succeeds(kept)
+    kept.ends()
+    assert kept("submit", SPEC, "-d", "--once").status == 0
+    assert not file.exists(), "of a run that is over nothing is known here"
+
+
+@pytest.mark.parametrize("kind", ["no-connection", "refused", "cut"])
+def test_an_extension_that_yarn_does_not_take_is_not_in_the_record(kept: World, kind: str) -> None:
+    """Else the tasks would save too late, when YARN has killed them."""
+    app = kept.yarn.apps[kept.submitted(lifetime="1h")]
+    [file] = (kept.home / "staging/records/mnist").glob("*.json")
+    kept.passes(600)
+    kept.fails(500, "PUT", "/services/", kind)
+    assert kept("extend", "mnist", "2h").status == 7
+    assert app.lifetime_s is not None
+    left_s = app.lifetime_s - (kept.cluster.clock.epoch_ms() - app.started_ms) / 1000
+    assert json.loads(file.read_text())["lifetime_s"] == pytest.approx(left_s, abs=120)
