@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +25,7 @@ from submit_tf_job.jobspec.interactive_specs import (
 )
 from submit_tf_job.json_values import document
 from submit_tf_job.observation import JobState
+from submit_tf_job.operations.cluster import authenticate, storage_of
 from submit_tf_job.operations.submit import load_job, make_plan
 from submit_tf_job.operations.submit import submit as submit_job
 from submit_tf_job.plan import Plan
@@ -77,7 +78,9 @@ def notebook(
         settings, name, lifetime, image, {"memory": memory, "cpus": cpus, "gpus": gpus}
     )
     token = settings.directories.state / "notebooks" / f"{name}.token"
-    spec = notebook_spec(page, str(token), files or ())
+    # `--print` asks no cluster
+    is_free = _is_free_in(settings) if page.home and not print_only else lambda _uri: True
+    spec = notebook_spec(page, str(token), files or (), is_free)
     if print_only:
         return _print_spec(context, spec, "notebook")
     _make_token(token)
@@ -171,6 +174,13 @@ def _plan_of_session(
         Path(command), settings, overrides=overrides or (), text=text.encode(), dialect="jobspec"
     )
     return make_plan(job, settings)
+
+
+def _is_free_in(settings: Settings) -> Callable[[str], bool]:
+    """Return a function that returns whether nothing is stored at a URI of the cluster's HDFS."""
+    authenticate(settings)  # with a keytab: gets the ticket that HDFS asks for
+    storage = storage_of(settings, "hdfs:///")
+    return lambda uri: not storage.exists(uri)
 
 
 def _make_token(path: Path) -> None:

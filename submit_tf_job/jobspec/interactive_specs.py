@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from submit_tf_job.dialects.conversion import write
@@ -50,20 +50,27 @@ class Page:
     home: str | None = None
 
 
-def notebook_spec(page: Page, token: str, files: Sequence[str]) -> dict[str, Any]:
+def notebook_spec(
+    page: Page, token: str, files: Sequence[str], is_free: Callable[[str], bool]
+) -> dict[str, Any]:
     """Return the job spec of a notebook. Without `page.home` its notebooks are not stored.
+
+    They are stored where nothing is: the notebooks of an earlier session stay. A session that is
+    stopped stores them beside that place, so only one that was shut down takes it.
 
     Args:
         page: The options.
         token: The path on this host of the file that contains Jupyter's token.
         files: Further files that are sent.
+        is_free: Returns whether nothing is stored at a URI.
     """
+    place = f"{page.home}/{page.name}/notebooks"
+    places = chain([place], (f"{place}-{number}" for number in count(2)))
     notebooks = {
-        "uri": f"{page.home}/{page.name}/notebooks",
+        "uri": next(filter(is_free, places)) if page.home else "",
         "upload": True,
         "collect": ["*.ipynb"],
         "on_failure": "keep",
-        "overwrite": True,
     }
     return {
         **_spec_of_page(page, "notebook", _JUPYTER),

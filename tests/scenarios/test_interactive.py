@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import stat
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.builders.command_line import Done
+from tests.builders.host import hadoop_xml
 from tests.world import World
+from tests.world.storage import Hdfs
 
 TOKEN = ".local/state/submit_tf_job/notebooks/notebook.token"
 IMAGE = ("--image", "jupyter/tf:1")
@@ -80,6 +84,37 @@ def test_notebook_keeps_notebooks_where_there_is_hdfs(
     spec = yaml.safe_load(world("notebook", *IMAGE, "--print", "--user", "alice").out)
     [kept] = spec["outputs"].values()
     assert (kept["uri"], kept["collect"]) == ("hdfs:///user/alice/notebook/notebooks", ["*.ipynb"])
+
+
+def test_notebooks_of_an_earlier_session_stay(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = hadoop_xml({"fs.defaultFS": "hdfs://nn.example.com:8020"})
+    (world.home / "core-site.xml").write_text(core)
+    monkeypatch.setenv("SUBMIT_TF_JOB_HADOOP_CONF", str(world.home))
+    hdfs = Hdfs(world.yarn, lambda _what: None)
+    monkeypatch.setattr("submit_tf_job.storage.open_storage", lambda *_given, **_named: hdfs)
+    notebooks, files = "/user/alice/notebook/notebooks", world.yarn.files
+
+    def ends() -> None:
+        [app] = [app for app in world.yarn.apps.values() if not app.over]
+        world.application, world.name = app.id, app.name
+        world.ends()
+
+    def output() -> dict[str, Any]:
+        """Let a session begin and end; return its output."""
+        world.cluster.clock.after(20, ends)
+        world("notebook", *IMAGE)
+        found = [json.loads(text) for path, text in files.items() if "/records/" in path and text]
+        spec: dict[str, Any] = yaml.safe_load(found[-1]["submission"]["spec"])
+        return dict(spec["outputs"]["notebooks"])
+
+    assert output()["uri"] == f"hdfs://{notebooks}"
+    assert output()["uri"] == f"hdfs://{notebooks}", "the first was stopped, and stored beside it"
+    hdfs.mkdirs(notebooks)
+    last = output()
+    assert last["uri"] == f"hdfs://{notebooks}-2"
+    assert "overwrite" not in last
 
 
 def test_tensorboard_of_directories(world: World) -> None:
