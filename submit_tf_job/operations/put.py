@@ -62,12 +62,13 @@ def put(
         settings: The cluster and the user.
         sources: Paths of this host; links are followed.
         target: A URI (`hdfs:///data/`), or a path of the cluster's default file system.
-        overwrite: Replace files that exist, and add to directories that exist.
+        overwrite: Replace files that exist, one by one: a directory that exists keeps its others.
 
     Raises:
         AuthError: The keytab gets no ticket, or the user may not write there.
         UsageError: A source does not exist or is neither file nor directory, or has a name that
-            HDFS does not take; or `target` is a file, and there are several sources.
+            HDFS does not take; two sources have the same name; or `target` is a file, and there are
+            several sources.
         PathExists: Something with that name exists already, and `overwrite` is False.
     """
     authenticate(settings)  # with a keytab: gets the ticket that HDFS asks for
@@ -87,10 +88,24 @@ def put(
             own = Path(source).resolve().name
         name = f"{place.rstrip('/')}/{own}" if is_directory else place
         plans.append((source, name, list(_planned_copies(Path(source), name))))
+    _refuse_one_name_for_two(storage, plans)
     if not overwrite:
         for _, name, _ in plans:
             _refuse_existing(storage, name)
     return [_run_copies(storage, *plan, overwrite=overwrite) for plan in plans]
+
+
+def _refuse_one_name_for_two(
+    storage: Storage, plans: Sequence[tuple[str, str, list[_PlannedCopy]]]
+) -> None:
+    first: dict[str, str] = {}
+    for source, name, _ in plans:
+        other = first.setdefault(name, source)
+        if other != source:
+            raise UsageError(
+                f"{other} and {source} would both be {storage.url(name)}",
+                hint="copy them to two directories; nothing was copied",
+            )
 
 
 def _refuse_existing(storage: Storage, path: str) -> None:

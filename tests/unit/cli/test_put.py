@@ -75,6 +75,8 @@ def test_put_overwrites_only_where_it_is_told_to(cli: Cli, here: Path) -> None:
 def test_put_refuses_before_the_first_byte(cli: Cli, here: Path) -> None:
     (here / "d/2026-11-29T10:00.log").write_bytes(b"")
     (here / "loop").mkdir()
+    (here / "e2").mkdir()
+    (here / "e2/inner").write_bytes(b"other")
     (here / "loop/self").symlink_to(".")
     os.mkfifo(here / "pipe")
     (here / os.fsdecode(b"odd\xff")).write_bytes(b"")
@@ -87,6 +89,11 @@ def test_put_refuses_before_the_first_byte(cli: Cli, here: Path) -> None:
     }.items():
         done = cli("put", "a.csv", source, f"file://{here}/there/")
         assert (done.status, words in done.err) == (2, True), done.err
+    for option in ((), ("--overwrite",)):
+        done = cli(
+            "put", "d/e/inner", "a.csv", "d/link", "e2/inner", f"file://{here}/there/", *option
+        )
+        assert (done.status, "d/e/inner and e2/inner would both be " in done.err) == (2, True)
     for target in ("hdfs://[nn/models", "hdfs://nn]:8020/models"):
         done = cli("put", "a.csv", target)
         assert (done.status, f"{target}: not a valid URI" in done.err) == (2, True), done.err
