@@ -504,6 +504,31 @@ def test_nothing_to_collect_fails_as_an_empty_output(job: Cluster, hdfs: WebName
     assert "nothing was written to" in lost(job)
 
 
+GIVEN = "mkdir ck conf; echo a | tee sent.csv old.csv ck/a conf/a > /dev/null"
+
+
+def test_files_that_the_job_has_brought_are_not_collected(job: Cluster, hdfs: WebNameNode) -> None:
+    """But those that the program has changed, and directories in which it has."""
+    command = f"echo n > new.csv; echo b >> old.csv; echo b > ck/b; {HOLD}"
+    collect = ["*.csv", "ck", "conf"]
+    job.job({"chief": role(1, "trains", command)}, data=output(on(hdfs), collect=collect))
+    job.start(shell=GIVEN)
+    job.succeeds()
+    assert stored(hdfs) == {
+        "new.csv": b"n\n",
+        "old.csv": b"a\nb\n",
+        "ck/a": b"a\n",
+        "ck/b": b"b\n",
+    }
+
+
+def test_files_that_the_job_has_brought_are_no_result(job: Cluster, hdfs: WebNameNode) -> None:
+    collect = ["*.csv", "ck", "conf"]
+    job.job({"chief": role(1, "trains", "cat *.csv ck/a")}, data=output(on(hdfs), collect=collect))
+    job.start(shell=GIVEN)
+    assert "nothing was written to" in lost(job)
+
+
 # --- an HDFS that is away -------------------------------------------------------------------------
 
 

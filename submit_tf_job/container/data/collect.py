@@ -5,15 +5,17 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from submit_tf_job.container.info import log
 from submit_tf_job.container.left_files import is_the_programs
 
 
-def collected(directory: str, patterns: Sequence[str]) -> Iterator[str]:
-    """Yield the paths, relative to a directory, that match glob patterns. If a directory matches,
-    nothing below it is yielded.
+def states(directory: str, patterns: Sequence[str]) -> dict[str, Any]:
+    """Return the paths, relative to a directory, that match glob patterns, each with a value that
+    changes when the file does, or anything below the directory. If a directory matches, nothing
+    below it is returned.
 
     Files of the bootstrap, hidden files, and links, which lead out of the directory, are left out.
     """
@@ -23,18 +25,45 @@ def collected(directory: str, patterns: Sequence[str]) -> Iterator[str]:
             name = os.path.relpath(path, directory)
             if all(map(is_the_programs, name.split(os.sep))) and not os.path.islink(path):
                 found.add(name)
+    tops = {}
     for name in sorted(found):
         parts = name.split(os.sep)
         if not any(os.sep.join(parts[:end]) in found for end in range(1, len(parts))):
-            yield name
+            tops[name] = _state(os.path.join(directory, name))
+    return tops
 
 
-def collect(directory: str, patterns: Sequence[str], target: str) -> None:
-    """Move the files that match patterns into the directory `target`, under the same relative
-    paths; a file that exists there is not replaced. A file that cannot be moved is logged, and
-    stays.
+def _state(path: str) -> Any:
+    try:
+        if os.path.isdir(path):
+            with os.scandir(path) as entries:
+                return {entry.name: _state(entry.path) for entry in entries if not _loops(entry)}
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _loops(entry: os.DirEntry[str]) -> bool:
+    return entry.is_symlink() and entry.is_dir()
+
+
+def collected(directory: str, patterns: Sequence[str], before: Mapping[str, Any]) -> list[str]:
+    """Return the paths that match patterns, as for `states`, without those that are as they were
+    `before` the program: files that the job has brought.
     """
-    for name in collected(directory, patterns):
+    found = states(directory, patterns)
+    return [name for name in found if name not in before or found[name] != before[name]]
+
+
+def collect(
+    directory: str, patterns: Sequence[str], before: Mapping[str, Any], target: str
+) -> None:
+    """Move the files that match patterns (`collected`) into the directory `target`, under the same
+    relative paths; a file that exists there is not replaced. A file that cannot be moved is logged,
+    and stays.
+    """
+    for name in collected(directory, patterns, before):
         to = os.path.join(target, name)
         if os.path.lexists(to):
             log(f"{name} is not collected: the program has written it to {to}, too")

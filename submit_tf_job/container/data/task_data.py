@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, own_python
-from submit_tf_job.container.data.collect import collect, collected
+from submit_tf_job.container.data.collect import collect, collected, states
 from submit_tf_job.container.data.store import StoreError, retry
 from submit_tf_job.container.data.upload import is_empty
 from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
@@ -64,6 +64,7 @@ class Data:
         self.task: Mapping[str, Any] = info.task["data"]
         self.reads = info.role in self.task["readers"]
         self.needs = self.reads or info.role in self.task["onlookers"]  # no share, but all files
+        self.before: dict[str, dict[str, Any]] = {}  # what `collect` of an output finds already
 
     # --- before the command ---
     def prepare(self) -> None:
@@ -90,6 +91,7 @@ class Data:
         for name, item in self.task["outputs"].items():
             if item["upload"]:
                 self._make_folder(OUTPUTS, name)
+                self.before[name] = states(self.info.workdir, item.get("collect", []))
         if steps:
             self._fetch_inputs(steps)
 
@@ -206,7 +208,8 @@ class Data:
             folder, overwrite = os.path.join(self.info.cwd, OUTPUTS, name), item["overwrite"]
             if failed and item["on_failure"] == "discard":
                 continue
-            wrote = not is_empty(folder) or any(self._collected_names(item))
+            patterns, before = item.get("collect", []), self.before.get(name, {})
+            wrote = not is_empty(folder) or collected(self.info.workdir, patterns, before)
             if (failed or item["upload"] == "all-that-write") and not wrote:
                 log(f"the output {name} is passed over: this task wrote nothing")
                 self.warn("", name)
@@ -218,12 +221,8 @@ class Data:
             mark = f"{run}-{task}-{self.info.container.rpartition('_')[2]}"
             step = {"do": "upload", "name": name, "uri": uri, "told": told, "from": folder}
             step.update(overwrite=overwrite or beside, beside=beside)
-            step.update(collect=item.get("collect", []))
             steps.append(dict(step, run=run, task=task, mark=mark))
         return steps
-
-    def _collected_names(self, item: Mapping[str, Any]) -> Iterator[str]:
-        return collected(self.info.workdir, item.get("collect", []))
 
     def unstored(self) -> Iterator[tuple[str, str]]:
         """Yield a warning that the task was stopped before an output was stored, and the output's
@@ -245,7 +244,9 @@ class Data:
         """
         limit_s = float(self.info.task["finish_timeout_s"])
         for step in steps:
-            collect(self.info.workdir, step["collect"], step["from"])
+            name = step["name"]
+            patterns = self.task["outputs"][name].get("collect", [])
+            collect(self.info.workdir, patterns, self.before.get(name, {}), step["from"])
         copy = _Copy(self, steps, *((limit_s, limit_s) if failed else (limit_s + KEPT_S,)))
         try:
             done = copy.run()
