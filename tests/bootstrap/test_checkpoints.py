@@ -38,6 +38,12 @@ def test_newest_checkpoint_by_name(
     assert newest(Disk(), str(tmp_path / "absent")) == {}
 
 
+def test_newest_checkpoint_beside_a_link_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "ckpt-7.index").touch()
+    (tmp_path / "latest").symlink_to("gone")
+    assert newest(Disk(), str(tmp_path))["step"] == 7
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_a_restart_says_whether_there_is_a_checkpoint(
     job: Cluster, tmp_path: Path, there: bool

@@ -23,7 +23,7 @@ from tests.bootstrap.harness import UNTIL_GO, Cluster, FakeDns, pair, role
 # no thread fits: its stack would be larger than all memory that the process may have
 NO_THREADS = "ulimit -s 16000000; ulimit -v 8000000"
 # more descriptors than select() knows
-MANY_FILES = 'ulimit -n 4096; for i in $(seq 10 1100); do eval "exec $i</dev/null"; done'
+MANY_FILES = 'ulimit -n 4096; for i in $(seq 3 1100); do eval "exec $i</dev/null"; done'
 DEFECT = """
 import os
 _wait = Loop._wait_for_events

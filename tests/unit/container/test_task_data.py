@@ -134,6 +134,19 @@ def test_prepare_fails_for_a_missing_input(tmp_path: Path, uri: str, why: str) -
     assert caught.value.message == f"the input d cannot be fetched from {uri}: {why}"
 
 
+def test_prepare_follows_a_viewfs_link_to_another_file_system(tmp_path: Path, source: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    link = f"<name>fs.viewfs.mounttable.all.link./d</name><value>file://{source}</value>"
+    text = f"<configuration><property>{link}</property></configuration>"
+    (conf / "core-site.xml").write_text(text)
+    inputs = {"d": {"uri": "viewfs://all/d/a.rec", "shard": False, "download": True}}
+    data, env = data_of(tmp_path, inputs=inputs)
+    env["HADOOP_CONF_DIR"] = str(conf)
+    data.prepare()
+    assert Path(env["TFJOB_INPUT_D"]).read_text() == "content of a.rec"
+
+
 @pytest.mark.parametrize("end", ["\n", "\r", "\x0c", "\u2028"])
 def test_prepare_refuses_names_that_are_two_lines_of_a_list(
     tmp_path: Path, source: Path, end: str
