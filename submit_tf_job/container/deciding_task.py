@@ -54,6 +54,7 @@ class DecidingTask:
         self.stage = self.job.stage
         self.changed = True
         self.checked = 0.0
+        self.lifetime_due: float | None = None  # when to begin to watch the job's lifetime
         self.ticked: float | None = None
         self.told = info.started
         self.go = pack("go", hosts=pack_addresses([], {}), ports={})
@@ -73,7 +74,7 @@ class DecidingTask:
             if self.info.task.get("meeting"):
                 self._announce_address()
         if self.info.task.get("record"):
-            in_thread("lifetime", self._watch_lifetime, self._lifetime_unwatched)
+            self.lifetime_due = self.info.started + LIFETIME_READ_AFTER_S
 
     def prepared(self) -> None:
         """Take over the connections that other tasks have made while this task prepared itself, and
@@ -82,10 +83,18 @@ class DecidingTask:
         self.peers.take_over()
 
     def _watch_lifetime(self) -> None:
-        time.sleep(LIFETIME_READ_AFTER_S)
+        """Watch the job's lifetime in a thread.
+
+        Here, and not in the thread, its module is imported: to Python before 3.10, one of a zip
+        that another thread still imports is complete.
+        """
         from submit_tf_job.container import lifetime  # imports an HTTP client
 
-        lifetime.watch(self.info, self._lifetime_ends)
+        in_thread(
+            "lifetime",
+            lambda: lifetime.watch(self.info, self._lifetime_ends),
+            self._lifetime_unwatched,
+        )
 
     def _lifetime_unwatched(self, err: Exception) -> None:
         text = f"the tasks are not told when the job's `lifetime` is nearly over: {err!r}"
@@ -312,6 +321,9 @@ class DecidingTask:
         """
         job = self.job
         self.peers.waited()
+        if self.lifetime_due is not None and now >= self.lifetime_due:
+            self.lifetime_due = None
+            self._watch_lifetime()
         if job.retries:
             self.place.check(now, self._own_address, self._task_moved)
         if job.superseded:

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.container import contract, task_files
 from submit_tf_job.container.guards import Observers, in_thread
@@ -20,6 +20,9 @@ from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import KEPT, Member
 from submit_tf_job.container.rendezvous.start import elastic_sizes
 from submit_tf_job.container.usage_file import UsageWriter
+
+if TYPE_CHECKING:
+    from submit_tf_job.container.data.webhdfs_client import WebHdfs
 
 TASKS_LISTED = 200
 # an unchanged report is rewritten, so that its age shows whether the deciding task is running
@@ -186,6 +189,8 @@ def leave_record(info: Info, report: Mapping[str, Any], usage: bytes = b"") -> N
     run's record; an error is only logged. A report of more than `RECORD_BYTES` is written without
     its tasks. This takes at most `RECORD_S`.
     """
+    from submit_tf_job.container.data.webhdfs_client import WebHdfs  # an HTTP client
+
     found = dict(report)
     text = json.dumps(found, sort_keys=True).encode("utf-8")
     if len(text) > RECORD_BYTES:
@@ -196,20 +201,19 @@ def leave_record(info: Info, report: Mapping[str, Any], usage: bytes = b"") -> N
         files[contract.RECORD_USAGE] = usage
     writing = in_thread(
         "record",
-        lambda: _write_record(info, files),
+        lambda: _write_record(info, files, WebHdfs),
         lambda err: log(f"the record of this run has no report: {err!r}"),
     )
     if writing:
         writing.join(RECORD_S)
 
 
-def _write_record(info: Info, files: Mapping[str, bytes]) -> None:
+def _write_record(info: Info, files: Mapping[str, bytes], client: type[WebHdfs]) -> None:
     from submit_tf_job.container.data.store import NotFound, StoreError
-    from submit_tf_job.container.data.webhdfs_client import WebHdfs
 
     rule = info.task["record"]
     try:
-        store = WebHdfs(
+        store = client(
             rule["protocol"], rule["addresses"], dict(info.env, HADOOP_USER_NAME=rule["user"])
         )
         for ending, text in files.items():

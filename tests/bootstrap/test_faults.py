@@ -113,8 +113,10 @@ def test_a_job_ends_well_without_threads(job: Cluster) -> None:
     """Neither the lifetime nor the record of the run are worth a failure."""
     record = {"protocol": "http", "addresses": ["127.0.0.1:9"], "user": "alice"}
     record["path"] = "/user/alice/run.report"
-    job.job({"chief": role(1, "trains", "true")}, record=record)
+    job.job({"chief": role(1, "trains", UNTIL_GO)}, record=record)
     job.start(shell=NO_THREADS)
+    job.until(lambda: "`lifetime` is nearly over" in job.stderr("chief-0"))
+    job.go()
     assert job.wait("chief-0") == 0
     assert job.report()["state"] == "succeeded"
     assert warned(job, "the job's `lifetime` is nearly over: RuntimeError")
