@@ -68,7 +68,7 @@ class Session(requests.Session):
     def __init__(self, ca_file: Path | None, adapter: BaseAdapter | None = None) -> None:
         super().__init__()
         self.trust_env = False  # ignore proxies, .netrc and CA bundle of the environment
-        self.verify = _checked_ca_file(ca_file) if ca_file else system_authorities()
+        self.verify = _checked_ca_file(ca_file) if ca_file else True
         self.headers.update(_HEADERS)
         for scheme in ("http://", "https://"):
             self.mount(scheme, adapter or _DeadlineAdapter())
@@ -102,6 +102,8 @@ class Session(requests.Session):
         """
         limit = _Limit(deadline, read_s)
         _limit.set(limit)
+        if self.verify is True and url.startswith("https:"):
+            self.verify = system_authorities()
         response = self.request(
             method,
             url,
