@@ -354,7 +354,7 @@ def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
             the services API), or the sandbox does not support its version.
     """
     share = hadoop_home / "share" / "hadoop"
-    version = _version_of_home(share)
+    version = version_of_home(hadoop_home)
     line = line_of(version)
     target.mkdir(parents=True, exist_ok=True)
     for part in (
@@ -384,13 +384,19 @@ def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
     return JarSet(version, target, tarball)
 
 
-def _version_of_home(share: Path) -> str:
-    names = [jar.name for jar in (share / "common").glob("hadoop-common-*.jar")]
+def version_of_home(hadoop_home: Path) -> str:
+    """Return the version of an unpacked Hadoop.
+
+    Raises:
+        SandboxError: The directory is not one.
+    """
+    common = hadoop_home / "share" / "hadoop" / "common"
+    names = [jar.name for jar in common.glob("hadoop-common-*.jar")]
     matches = [re.fullmatch(r"hadoop-common-(\d+\.\d+.*)(?<!-tests)\.jar", name) for name in names]
     found = [match[1] for match in matches if match]
     if len(found) != 1:
         raise SandboxError(
-            f"{share.parents[1]} is not an unpacked Hadoop: there is not one "
+            f"{hadoop_home} is not an unpacked Hadoop: there is not one "
             f"share/hadoop/common/hadoop-common-<version>.jar",
             hint="give the directory that has bin, etc and share in it",
         )

@@ -34,6 +34,7 @@ from submit_tf_job.sandbox.jars import (
     find_java_home,
     jars_of_home,
     line_of,
+    version_of_home,
 )
 from submit_tf_job.sandbox.processes import end, lock, marked_processes
 from submit_tf_job.sandbox.startup import (
@@ -216,6 +217,7 @@ class Sandbox:
         user = _user_name()
         java_home = find_java_home(self._environ)
         docker.check_options(options, self._environ)
+        _check_container_path(options)
         _check_nodes(options)
         native = self._prepare_kerberos(options)
         jars = self._find_jars(options)
@@ -269,7 +271,9 @@ class Sandbox:
         if "kerberos" not in (options.modes or ()):
             return None
         version = options.hadoop_version or DEFAULT_VERSION
-        if options.hadoop_home is None and not line_of(version).am_java_opts:
+        if options.hadoop_home is not None:
+            version = version_of_home(options.hadoop_home.absolute())
+        if not line_of(version).am_java_opts:
             raise SandboxError(
                 f"a sandbox with Kerberos cannot be had of Hadoop {version}: its "
                 f"ApplicationMaster cannot be told where Kerberos is",
@@ -427,6 +431,15 @@ def _check_path(home: Path) -> None:
         )
 
 
+def _check_container_path(options: SandboxOptions) -> None:
+    for directory in options.container_path or ():
+        if not directory.is_dir():
+            raise SandboxError(
+                f"{directory}, which is to be on the PATH of containers, is not a directory",
+                hint="name one, such as the bin of a virtual environment",
+            )
+
+
 def _check_nodes(options: SandboxOptions) -> None:
     """Refuse several nodes with Kerberos or TLS: the principals and the certificate are for
     `localhost`.
@@ -440,7 +453,7 @@ def _check_nodes(options: SandboxOptions) -> None:
 
 
 def _refuse_changes(state: SandboxState, options: SandboxOptions) -> None:
-    """Refuse options that differ from those of the running sandbox.
+    """Refuse options that differ from those of the existing sandbox.
 
     Raises:
         SandboxError: An option differs; the message names the first one.
@@ -449,9 +462,9 @@ def _refuse_changes(state: SandboxState, options: SandboxOptions) -> None:
         running = getattr(state, name)
         if asked not in (running, "auto"):
             raise SandboxError(
-                f"the sandbox {state.name} is up with {_CALLED.get(name, name)} "
+                f"the sandbox {state.name} was made with {_CALLED.get(name, name)} "
                 f"{_shown_value(name, running)}, not {_shown_value(name, asked)}",
-                hint="`sandbox down` it first, or give another name to have both",
+                hint="`sandbox down` removes it with its data; or give another name to have both",
             )
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from submit_tf_job.sandbox.state import save_state
 from tests.builders.command_line import Cli
+from tests.builders.sandbox import state_of
 
 USAGE, FAILED = 2, 1
 
@@ -28,6 +30,7 @@ USAGE, FAILED = 2, 1
         (("--gpus", "2"), FAILED, "with Docker only"),
         (("--mount", "/data", "--profile", "ha"), FAILED, "with Docker only"),
         (("--container-executor", "/x"), FAILED, "with Docker only"),
+        (("--container-path", "/nowhere/bin"), FAILED, "/nowhere/bin, which is to be on the PATH"),
         (("--profile", "docker", "--container-path", "/venv"), FAILED, "PATH is their image's"),
         (("--profile", "docker", "--resolver", "direct"), FAILED, "containers' own resolver"),
         (("--profile", "docker", "--hadoop", "3.3.5"), FAILED, "only with Hadoop 3.4.2"),
@@ -79,3 +82,26 @@ def test_sandbox_verbs_without_a_sandbox(cli: Cli, home: Path) -> None:
     assert cli("sandbox", "logs", "nodemanager").status == FAILED
     assert cli("sandbox", "down").status == 0
     assert not profile.exists()
+
+
+def test_sandbox_up_with_kerberos_refuses_an_unpacked_hadoop_that_is_too_old(
+    cli: Cli, tmp_path: Path
+) -> None:
+    common = tmp_path / "share/hadoop/common"
+    common.mkdir(parents=True)
+    (common / "hadoop-common-3.2.4.jar").touch()
+    done = cli("sandbox", "up", "--profile", "kerberos", "--hadoop-home", str(tmp_path))
+    assert done.status == FAILED, done
+    assert "with Kerberos cannot be had of Hadoop 3.2.4" in done.err
+
+
+def test_sandbox_up_refuses_other_options_than_those_of_a_sandbox_that_is_down(
+    cli: Cli, home: Path
+) -> None:
+    kept = home / ".local/state/submit_tf_job/sandbox/default"
+    kept.mkdir(parents=True)
+    save_state(state_of(name="default", home=str(kept), ready=True))
+    done = cli("sandbox", "up", "--profile", "kerberos")
+    assert done.status == FAILED, done
+    assert "the sandbox default was made with the profile simple, not kerberos" in done.err
+    assert (kept / "state.json").exists()
