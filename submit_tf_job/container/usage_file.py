@@ -39,15 +39,14 @@ class UsageWriter:
         alive = {member.name for member in job.members.values() if member.state == states.ALIVE}
         roles = job.usage.roles(alive)
         job.usage.add_points(now - job.started, roles)
+        heard = [name for name in job.members if name in job.usage.tasks]
         self.last = {
             "version": contract.REPORT_VERSION,
             "run": job.info.run,
             "started_at": job.info.wall + job.started,
             "updated_at": job.info.wall + now,
             "roles": roles,
-            "tasks": [
-                dict(use, task=name) for name, use in list(job.usage.tasks.items())[:TASKS_LISTED]
-            ],
+            "tasks": [dict(job.usage.tasks[name], task=name) for name in heard[:TASKS_LISTED]],
             "series": job.usage.series(),
         }
         if self.path:

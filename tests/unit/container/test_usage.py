@@ -120,6 +120,14 @@ def test_usage_of_a_role_is_small_for_any_number_of_tasks() -> None:
     assert sizes[1] < 1.1 * sizes[0]
 
 
+def test_tasks_are_listed_in_their_order_whoever_reported_first() -> None:
+    made = played(2)
+    for name in ("worker-1", "chief-0", "worker-0"):
+        made.job.usage.heard(name, use())
+    listed = [one["task"] for one in written(made)["tasks"]]
+    assert listed == ["chief-0", "worker-0", "worker-1"]
+
+
 # --- metrics --------------------------------------------------------------------------------------
 def test_metric_that_is_not_finite_is_warned_of_while_it_is() -> None:
     made = played()
