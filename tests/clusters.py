@@ -32,7 +32,7 @@ KEEP = "SUBMIT_TF_JOB_TEST_KEEP"
 SANDBOX = "SUBMIT_TF_JOB_TEST_SANDBOX"  # further options of the cluster `simple`, for the matrix
 # Seconds by which ResourceManagers and NodeManagers may delay an answer (tests/disturb.py).
 DELAY = "SUBMIT_TF_JOB_TEST_DELAY"
-UP_S = 600
+UP_S = 1800
 LEADS_S = 240  # until one of two ResourceManagers leads
 BUILD_S = 3000  # for an image, where all of its packages are to be fetched beside other work
 # What the tests of each need; "secure" is everything that a site may ask for at once. `make test`

@@ -205,7 +205,7 @@ class LocalTool(Tool):
 
 
 def until(
-    what: Callable[[], Any], said: str = "", within_s: float = 240, pause_s: float = 0.05
+    what: Callable[[], Any], said: str = "", within_s: float = SUBMIT_S, pause_s: float = 0.05
 ) -> Any:
     """Repeat until the answer is true."""
     deadline = time.monotonic() + within_s
@@ -288,7 +288,7 @@ def release(name: str, tasks: int = 1) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def gone(job: str, within_s: float = 240) -> None:
+def gone(job: str, within_s: float = SUBMIT_S) -> None:
     """Assert that no process of a job is left."""
     deadline = time.monotonic() + within_s
     while left := processes_of(job):

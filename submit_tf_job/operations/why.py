@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -227,8 +227,8 @@ def find_cause_and_record(cluster: Cluster, status: JobStatus) -> Cause | None:
 
     Returns:
         The cause; None if the job has not failed, or no readable source explains more than the
-        verdict within `CAUSE_WITHIN_S`. The function never raises an error and never changes the
-        verdict.
+        verdict within `CAUSE_WITHIN_S`, and neither does the deciding task's report alone. The
+        function never raises an error and never changes the verdict.
     """
     from submit_tf_job.observation import JobState
 
@@ -257,18 +257,36 @@ def _record_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> Ite
 
 
 def _first_cause(cluster: Cluster, status: JobStatus) -> Cause | None:
-    ask = partial(_find_cause, cluster, status)
-    return next(iter(waiting.results_within(CAUSE_WITHIN_S, lambda: [ask()], cluster.clock)), None)
+    read = partial(_find_quietly, _cause_of_all_sources, cluster, status)
+    in_time = waiting.results_within(CAUSE_WITHIN_S, lambda: [read()], cluster.clock)
+    return in_time[0] if in_time else _find_quietly(_cause_in_report, cluster, status)
 
 
-def _find_cause(cluster: Cluster, seen: JobStatus) -> Cause | None:
+def _find_quietly(
+    find: Callable[[Cluster, JobStatus], Cause | None], cluster: Cluster, seen: JobStatus
+) -> Cause | None:
     try:
-        return _with_fitting_hint(cluster, seen, _cause_from_evidence(cluster, seen))
+        return find(cluster, seen)
     except SubmitTFJobError as error:
         _LOG.info("why it failed could not be found out: %s", error.message)
     except Exception:  # noqa: BLE001 - an explanation must not cost the verdict
         _LOG.info("a defect in finding out why a job failed", exc_info=True)
     return None
+
+
+def _cause_of_all_sources(cluster: Cluster, seen: JobStatus) -> Cause | None:
+    return _with_fitting_hint(cluster, seen, _cause_from_evidence(cluster, seen))
+
+
+def _cause_in_report(cluster: Cluster, seen: JobStatus) -> Cause | None:
+    """Return the cause that the deciding task's report alone tells for certain, such as a command
+    that does not exist; no request is sent.
+    """
+    from submit_tf_job.diagnose.failure import conclude, evidence_of
+
+    evidence = evidence_of(seen, sandbox=bool(cluster.settings.sandbox))
+    cause = None if evidence.needs_am_log else conclude(evidence)
+    return cause if cause is not None and cause.certain else None
 
 
 def _with_fitting_hint(cluster: Cluster, seen: JobStatus, cause: Cause | None) -> Cause | None:

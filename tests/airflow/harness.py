@@ -21,6 +21,7 @@ import pytest
 import requests
 
 from tests.gateways import unused_port
+from tests.tool import SUBMIT_S
 
 DAGS = Path(__file__).with_name("dags")
 ROOT = Path(__file__).parents[2]
@@ -44,7 +45,9 @@ def install(venv: Path, target: Path) -> Path:
     """
     quiet = ("--quiet", "--disable-pip-version-check", "--no-deps")
     pip = [venv / "bin/pip", "install", *quiet, "--no-build-isolation", "--no-compile"]
-    subprocess.run([*map(str, pip), "--target", str(target), str(ROOT)], check=True, timeout=300)
+    subprocess.run(
+        [*map(str, pip), "--target", str(target), str(ROOT)], check=True, timeout=SUBMIT_S
+    )
     return target
 
 
@@ -59,7 +62,9 @@ def run_inside(venv: Path, site: Path, home: Path) -> str:
     words = ("-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-c", "/dev/null")
     argv = [str(venv / "bin/python"), "-m", "pytest", *words]
     argv += [f"--rootdir={ROOT}", str(ROOT / "tests/airflow/inside")]
-    done = subprocess.run(argv, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        argv, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=SUBMIT_S
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

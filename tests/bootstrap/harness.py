@@ -317,7 +317,7 @@ class Cluster:
         for run in self.runs.values():
             if run.poll() is None:
                 run.kill()  # its guard ends the command
-                run.wait(10)
+                run.wait(240)
 
 
 def generations(job: Cluster) -> list[tuple[int, str, str]]:

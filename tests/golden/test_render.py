@@ -21,7 +21,7 @@ def render(spec: Path, home: Path, *options: str, **environment: str) -> bytes:
     """Return the output of `render` in a process with only the given environment."""
     env = {"HOME": str(home), "PYTHONPATH": str(ROOT), **FIXED, **environment}
     command = [sys.executable, "-m", "submit_tf_job", "render", str(spec), *options]
-    done = subprocess.run(command, cwd=home, env=env, capture_output=True, timeout=120)
+    done = subprocess.run(command, cwd=home, env=env, capture_output=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
 

@@ -191,4 +191,4 @@ class Authority:
 
 
 def _openssl(*arguments: object) -> None:
-    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, timeout=60)
+    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, timeout=600)

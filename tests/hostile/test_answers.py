@@ -119,6 +119,14 @@ def give_up_after(monkeypatch: pytest.MonkeyPatch, wait: str) -> None:
     monkeypatch.setenv("SUBMIT_TF_JOB_TIMEOUTS_FAILOVER", wait)
 
 
+def give_up_after_rounds(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
+    """Leave a server that is asked again after so many questions, however long each takes."""
+    defaults = {"params": None, "body": None, "read_s": None, "deadline": None, "repeatable": True}
+    monkeypatch.setattr(
+        "submit_tf_job.yarn.rest.HttpClient.request.__kwdefaults__", {**defaults, "rounds": rounds}
+    )
+
+
 def is_asked_again(sentence: str) -> bool:
     return sentence.startswith(UNANSWERED.partition("%")[0])
 
@@ -141,7 +149,7 @@ def test_invalid_responses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if is_asked_again(sentence):
-        give_up_after(monkeypatch, "8s")
+        give_up_after_rounds(monkeypatch, 2)
     server = serve(always(answer) if isinstance(answer, bytes) else answer)
     said(cli(*command, "--rm", server.url()), 7, sentence)
     assert all(asked.method == "GET" for asked in server.asked), (
@@ -169,7 +177,7 @@ def test_slow_server_is_left_at_the_deadline(
 def test_a_resource_manager_that_hangs_leaves_time_for_the_other(
     cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    give_up_after(monkeypatch, "20s")
+    give_up_after(monkeypatch, "40s")  # half of it for the other
     hangs = serve(lambda _asked, stream: stream.recv(1))  # until the client has gone
     other = serve(always(raw(200, b'{"apps": null}')))
     done = cli("list", "--rm", hangs.url(), "--rm", other.url())
@@ -184,7 +192,7 @@ def test_no_services_api(cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch
     server = serve(lambda asked, stream: stream.sendall(none if "/app/" in asked.path else lists))
     without = r"The ResourceManager at http://localhost:\d+ has no services API\."
     said(cli(*SUBMIT, "--rm", server.url()), 9, without)
-    give_up_after(monkeypatch, "20s")
+    give_up_after_rounds(monkeypatch, 2)
     busy = serve(always(raw(503, json.dumps({**page, "status": "503"}).encode())))
     said(cli(*STATUS, "--rm", busy.url()), 7, UNANSWERED % "HTTP 503 Said")
     assert len(busy.asked) > 1
@@ -398,7 +406,7 @@ def test_an_authority_of_the_machine(
     directory = tmp_path / "certs"
     directory.mkdir()
     shutil.copy(authority.certificate, directory)
-    subprocess.run(["openssl", "rehash", directory], check=True, timeout=60)
+    subprocess.run(["openssl", "rehash", directory], check=True, timeout=600)
     file = authority.certificate if kind == "file" else tmp_path / "cert.pem"
     found = ssl.get_default_verify_paths()._replace(
         openssl_cafile=str(file), openssl_capath=str(directory)

@@ -10,13 +10,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.builders.command_line import GOOD
+from tests.tool import until
 
+PATIENCE_S = 600  # a command takes a second where nothing else runs
 HEAVY = [
     *("requests", "yaml", "jsonschema", "rich", "fsspec", "hdfs_native", "email.mime", "asyncio"),
     *("xml.etree", "concurrent.futures", "tarfile"),
@@ -69,7 +70,9 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 def ran(home: Path, *argv: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run a program to its end."""
     own = environment(home, **environ)
-    return subprocess.run(argv, cwd=home, env=own, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        argv, cwd=home, env=own, capture_output=True, text=True, timeout=PATIENCE_S
+    )
 
 
 def imported(home: Path, *argv: str) -> tuple[int, list[str]]:
@@ -124,7 +127,7 @@ def test_an_interrupt_during_an_import_keeps_its_status(home: Path, module: str)
         "sys.meta_path.insert(0, Interrupted())\n"
     )
     process = start(home, "describe", "train", env={**environment(home), "PYTHONPATH": str(home)})
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (130, b"")
 
 
@@ -179,7 +182,7 @@ def test_a_reader_that_takes_one_line(home: Path) -> None:
 
 def test_a_terminal_that_has_no_such_character(home: Path) -> None:
     process = start(home, "validate", "é…\n.yaml", env=environment(home, PYTHONIOENCODING="ascii"))
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, err) == (
         2,
         b"\\xe9\\u2026\\x0a.yaml: cannot be read: no such file or directory\n",
@@ -189,7 +192,7 @@ def test_a_terminal_that_has_no_such_character(home: Path) -> None:
 
 def test_standard_input_is_a_stream(home: Path) -> None:
     process = start(home, "render", "-", stdin=subprocess.PIPE)
-    out, err = process.communicate(GOOD.encode(), timeout=60)
+    out, err = process.communicate(GOOD.encode(), timeout=PATIENCE_S)
     assert (process.returncode, err) == (0, b"")
     assert json.loads(out)["name"].startswith("mnist-")
 
@@ -197,14 +200,14 @@ def test_standard_input_is_a_stream(home: Path) -> None:
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_commands_without_a_traceback(home: Path, sent: int, status: int) -> None:
     process = start(home, "render", "-", stdin=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:  # until the command is at work, and its handler in place
+
+    def is_at_work() -> bool:
         [caught] = re.findall(r"SigCgt:\s+(\w+)", Path(f"/proc/{process.pid}/status").read_text())
-        if int(caught, 16) & (1 << (signal.SIGTERM - 1)):
-            break
-        time.sleep(0.02)
+        return bool(int(caught, 16) & (1 << (signal.SIGTERM - 1)))
+
+    until(is_at_work, "the command's handler is in place")
     process.send_signal(sent)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (status, b"")
 
 
@@ -220,7 +223,7 @@ def test_tasks_of_local_get_no_secret_of_the_shell(home: Path) -> None:
 
 def test_the_module_is_the_command(home: Path) -> None:
     process = start(home, "version")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out.startswith(b"submit_tf_job "), err) == (0, True, b"")
 
 

@@ -36,13 +36,13 @@ def local(home: Path, spec: str) -> str:
     done = subprocess.run(
         [
             *("unshare", "-n", "sh", "-c", ALONE, "sh"),
-            *(sys.executable, "-m", "submit_tf_job", "local", "train.yaml", "--timeout", "80s"),
+            *(sys.executable, "-m", "submit_tf_job", "local", "train.yaml", "--timeout", "9m"),
         ],
         cwd=home,
         env={"HOME": str(home), "PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -53,6 +53,7 @@ def test_training_continues_after_losing_a_worker_and_its_chief(tool: Tool, uniq
     lost = [entry["task"] for entry in done.json["retries"]["generations"]]
     assert lost == ["worker-1", "chief-0"]
     assert checkpoint.read_text() == "40"
+    tool.collected(name)
     assert "generation 2 from step " in tool.output(name, "chief-0")
     gone(name)
 

@@ -174,6 +174,7 @@ def test_killed_task_fails_job_and_is_named(
         "FAILED",
         "worker-0",
     )
+    tool.collected(name)
     assert tool.root_cause(name)["code"] == "killed"
     gone(name)
 

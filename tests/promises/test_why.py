@@ -72,6 +72,7 @@ def test_why_it_failed(
 ) -> None:
     done = failed[name].result()
     assert done.status == 1, done.stderr
+    tool.collected(done.json["name"])  # between node and store a log may not be readable
     cause = tool.root_cause(done.json["name"])
     assert (cause["code"], cause["task"]) == (code, task), cause
     assert words in cause["sentence"]
@@ -85,6 +86,8 @@ def test_why_it_failed_with_numbers_and_places(
     memory, module, elsewhere = (
         failed[name].result().json for name in ("why-memory", "why-module", "why-elsewhere")
     )
+    for job in (memory, module, elsewhere):
+        tool.collected(job["name"])
     cause = tool.root_cause(memory["name"])
     assert cause["facts"]["asked_mib"] == 128
     assert "beyond the 'PHYSICAL' memory limit" in cause["diagnostics"]

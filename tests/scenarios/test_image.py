@@ -269,7 +269,7 @@ def test_imageprobe_reads_the_build_of_tensorflow(tmp_path: Path, written: str) 
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=True,
     )
     said = json.loads(done.stdout.partition("submit_tf_job-image ")[2])["tensorflow"]

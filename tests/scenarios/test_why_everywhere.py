@@ -39,8 +39,8 @@ KEPT = ("code", "task", "sentence", "hint", "retryable", "certain", "exception",
 class Failed:
     """A job whose one task has failed, as each door shows it."""
 
-    def __init__(self, world: World, printed: str, status: int) -> None:
-        self.world, self.printed, self.status = world, printed, status
+    def __init__(self, world: World, printed: str, status: int, *, reason: str = "exited") -> None:
+        self.world, self.printed, self.status, self.reason = world, printed, status, reason
         self.spec = world.spec(
             strategy="single",
             roles={"worker": {"memory": "1Gi"}},
@@ -57,7 +57,8 @@ class Failed:
         world.of_the_live_one()
         world.hdfs(ME)
         container = world.runs("worker-0")["worker-0"]
-        failure = {"task": "worker-0", "status": self.status, "reason": "exited", "host": "node1"}
+        failure = {"task": "worker-0", "status": self.status, "reason": self.reason}
+        failure |= {"host": "node1"}
         failure |= {"container": container, "message": f"worker-0 exited with status {self.status}"}
         for file, text in {"stderr.txt": self.printed, **files}.items():
             world.writes(container, file, text)
@@ -197,6 +198,17 @@ def test_a_cause_that_is_found_late_is_added_to_the_record(
     assert DOORS["history"](job) == {key: cause[key] for key in KEPT}
     job.printed_json("wait", "mnist")
     assert DOORS["history"](job) == {key: cause[key] for key in KEPT}
+
+
+def test_a_cause_that_the_report_alone_tells_is_told_also_where_no_log_is_read_in_time(
+    kept: World, found: threading.Event
+) -> None:
+    """So that no scheduler tries again in vain."""
+    assert not found.is_set()
+    job = Failed(kept, "bash: trian: command not found", 127, reason="command-not-found")
+    kept.cluster.clock.after(5, job.ends)
+    told = kept("submit", job.spec, "-o", "json").json["root_cause"]
+    assert (told["code"], told["certain"], told["retryable"]) == ("command-not-found", True, False)
 
 
 def test_a_function_s_value_is_returned_also_if_its_run_cannot_be_deleted(

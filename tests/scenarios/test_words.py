@@ -73,8 +73,9 @@ def test_finishing_says_for_whom_and_until_when(
     assert world("status", "mnist", "-o", "json").json["awaited"]["tasks"] == ["worker-1"]
 
 
-def test_status_shows_the_newest_checkpoint(world: World) -> None:
-    at = time.time() - 250
+def test_status_shows_the_newest_checkpoint(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = time.time()
+    monkeypatch.setattr(time, "time", lambda: at + 250)
     newest = {"uri": "hdfs:///c", "name": "ckpt-1200", "step": 1200, "at": at}
     reports(world, "running", checkpoint=newest)
     assert "  checkpoint   ckpt-1200, 4 min ago, at hdfs:///c" in world("status", "mnist").out

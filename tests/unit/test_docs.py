@@ -456,7 +456,7 @@ def test_examples_of_the_python_page_pass_mypy_strict(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     errors = [line for line in done.stdout.splitlines() if ": error: " in line]
     places = [Path(line.partition(":")[0]).name for line in errors]

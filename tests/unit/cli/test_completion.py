@@ -93,7 +93,7 @@ def test_completion_imports_nothing_heavy(home: Path, shell: str) -> None:
         cwd=home,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert (done.stderr, offered(shell, done.stdout)) == ("", {"pre", "prod"})
 
@@ -123,7 +123,7 @@ def test_completion_script_in_bash(home: Path, tmp_path: Path) -> None:
         env=environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert (done.stdout, done.stderr) == ("succeeded stopped\n", "")
 

@@ -38,7 +38,7 @@ def test_systemd_unit_in_the_docs_uses_existing_options(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze"):
         (tmp_path / "tfgateway.service").write_text(unit.replace(program, "/bin/true"))
         argv = ["systemd-analyze", "verify", str(tmp_path / "tfgateway.service")]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=600)
         assert "tfgateway.service" not in done.stderr, done.stderr
 
 

@@ -52,7 +52,7 @@ def executor(
 
     def call(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
         argv = [str(home / "bin" / "container-executor"), *map(str, words)]
-        return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=240)
+        return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=600)
 
     return call
 
