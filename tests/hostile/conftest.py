@@ -35,6 +35,7 @@ def patient(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait as long as a busy machine may take: what is judged at once is not waited for."""
     for name in ("FAILOVER", "READ", "CONNECT", "SUBMIT"):
         monkeypatch.setenv(f"SUBMIT_TF_JOB_TIMEOUTS_{name}", "1m")
+    monkeypatch.setattr("submit_tf_job.doctor.checks.CHECK_S", 600)
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from tests.builders.command_line import Cli, Done
 from tests.hostile.conftest import Serve
 from tests.hostile.server import Answering, Asked, HostileServer, always, raw
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 SECRET = "canary-3e1f"
 HEADERS = {
     "delegation-token": f"X-Hadoop-Delegation-Token: {SECRET}",

@@ -20,6 +20,11 @@ HOSTILE = 'loss"} 1\nfake{job="x\\'
 CONTAINER = "container_1700000000000_0001_01_000002"
 
 
+@pytest.fixture(autouse=True)
+def _a_busy_machine_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("submit_tf_job.gateway.cluster_metrics._ANSWER_S", 600)
+
+
 def samples(world: World) -> dict[tuple[str, str], float]:
     """The samples of the cluster and of jobs: name and labels but those of every job → value."""
     text = world.http.get("/metrics").text
