@@ -10,10 +10,11 @@ try:
         BaseOperator,
         BaseOperatorLink,
         BaseSensorOperator,
+        PokeReturnValue,
         conf,
     )
     from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factory
-    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 except ImportError as error:
     raise ImportError(
         "submit_tf_job.airflow needs Airflow 3.2 or later; with an older one call the command line "
@@ -23,6 +24,7 @@ except ImportError as error:
 __all__ = [
     "AirflowException",
     "AirflowFailException",
+    "AirflowSkipException",
     "Asset",
     "AssetAlias",
     "BaseHook",
@@ -30,6 +32,7 @@ __all__ = [
     "BaseOperatorLink",
     "BaseSensorOperator",
     "DecoratedOperator",
+    "PokeReturnValue",
     "conf",
     "task_decorator_factory",
 ]

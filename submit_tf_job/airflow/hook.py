@@ -144,13 +144,10 @@ class SubmitTFJobHook(BaseHook):
         such as nodes without Docker, are warnings in the sentence.
         """
         try:
-            _ = self.given  # from Airflow's database, whose session belongs to this thread
-            version = _result_within(
-                _REACHED_S, lambda: self._connected_client.hadoop_version(_REACHED_S - 1)
-            )
-            found = _result_within(
-                _CHECKED_S, lambda: self._connected_client.check(*_NEEDED, "nodes", "docker")
-            )
+            # The connection is read here: Airflow's session belongs to this thread.
+            client = self.get_conn()
+            version = _result_within(_REACHED_S, lambda: client.hadoop_version(_REACHED_S - 1))
+            found = _result_within(_CHECKED_S, lambda: client.check(*_NEEDED, "nodes", "docker"))
         except SubmitTFJobError as error:
             return False, with_form_labels(_with_hint(error.message, error.hint))
         failed = [
@@ -158,7 +155,7 @@ class SubmitTFJobHook(BaseHook):
         ]
         if failed:
             return False, _finding_sentences(failed)
-        settings, hadoop = self._connected_client.settings, version or "unknown"
+        settings, hadoop = client.settings, version or "unknown"
         warnings = _finding_sentences([finding for finding in found if finding.status != "ok"])
         text = f"{settings.user} can use {settings.resource_managers[0]} (Hadoop {hadoop})."
         if warnings:

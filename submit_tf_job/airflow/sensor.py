@@ -6,7 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.airflow.airflow_names import BaseSensorOperator, conf
+from submit_tf_job.airflow.airflow_names import (
+    AirflowException,
+    AirflowSkipException,
+    BaseSensorOperator,
+    PokeReturnValue,
+    conf,
+)
 from submit_tf_job.airflow.hook import airflow_errors, error_in
 from submit_tf_job.airflow.operator import DEFAULT_CONNECTION
 from submit_tf_job.errors import NoSuchJob
@@ -49,12 +55,17 @@ class SubmitTFJobSensor(BaseSensorOperator):
             return super().execute(context)
         from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
 
-        with airflow_errors():
-            handle = self._find_handle()
-            # Airflow fails a deferred task whose trigger has fired before a busy scheduler has
-            # noted that the task was deferred ("state attribute is queued"; seen with 3.3.2).
-            if handle is not None and (ended := self._end_of(handle)) is not None:
-                return ended.to_json()
+        # Airflow fails a deferred task whose trigger has fired before a busy scheduler has
+        # noted that the task was deferred ("state attribute is queued"; seen with 3.3.2).
+        try:
+            handle, ended = self._look()
+        except AirflowException as error:
+            # as `resume_execution` of Airflow's sensors, for a job that fails a moment later
+            if self.soft_fail or self.never_fail:
+                raise AirflowSkipException(str(error)) from error
+            raise
+        if ended is not None:
+            return ended.to_json()
         trigger = SubmitTFJobTrigger(
             name=handle.name if handle else self.job,
             application_id=handle.application_id if handle else None,
@@ -83,12 +94,19 @@ class SubmitTFJobSensor(BaseSensorOperator):
         return event.get("job")
 
     def poke(self, context: Any) -> Any:
-        """Return whether the job has succeeded: False while it runs or is not submitted yet; raise
-        its error, as Airflow's exception, if it failed or was stopped.
+        """Return whether the job has succeeded, with the job: not while it runs or is not submitted
+        yet; raise its error, as Airflow's exception, if it failed or was stopped.
+        """
+        _, ended = self._look()
+        return PokeReturnValue(ended is not None, ended and ended.to_json())
+
+    def _look(self) -> tuple[JobHandle | None, Status | None]:
+        """Return the job's handle and its final status; None for what is not there yet. Raise the
+        job's error, as Airflow's exception.
         """
         with airflow_errors():
             handle = self._find_handle()
-            return handle is not None and self._end_of(handle) is not None
+            return handle, None if handle is None else self._end_of(handle)
 
     def _end_of(self, handle: JobHandle) -> Status | None:
         """Return the final status of a job that has succeeded; None while the job runs. Raise the

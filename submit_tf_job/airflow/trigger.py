@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from submit_tf_job.sdk.events import Event
 
 T = TypeVar("T")
-_LINKS_TRIES = 10
+_LINKS_TRIES = 100  # a sidecar may wait for its node, or for its image, for minutes
 # states of a task that is still to be run, or to be tried again
 _GOES_ON = ("deferred", "scheduled", "queued", "running", "up_for_retry")
 ABSENT_EVERY_S = 5.0  # a sensor's job may be submitted at any time
@@ -104,7 +104,7 @@ class SubmitTFJobTrigger(BaseTrigger):
                 and time.time() >= self.ends_at
             )
             if timed_out and self.own and self.stop_on_kill:
-                await self._stop_job()
+                await self._stop_overdue_job()
             return {"job": None, "error": error_object(error), "timed_out": timed_out}
         return {
             "job": status.to_json(),
@@ -219,6 +219,12 @@ class SubmitTFJobTrigger(BaseTrigger):
             )
             return
         await self._stop_job()
+
+    async def _stop_overdue_job(self) -> None:
+        try:
+            await self._stop_job()
+        except SubmitTFJobError as error:  # the task has timed out all the same
+            self.log.warning("%s could not be stopped: %s", self.name, error.message)
 
     async def _stop_job(self) -> None:
         hook = await self._make_hook()

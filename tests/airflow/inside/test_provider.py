@@ -21,6 +21,7 @@ from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
     AirflowSensorTimeout,
+    AirflowSkipException,
     AirflowTaskTimeout,
     TaskDeferred,
 )
@@ -435,10 +436,63 @@ def test_trigger_reports_the_end_and_stops_its_own_job(hook: FakeHook, fakes: Fa
     with DAG("dag", start_date=START, schedule=None):
         sensor = SubmitTFJobSensor(task_id="sensed", job=str(other.application_id))
     assert sensor.execute_complete({}, said)["name"] == other.name
-    assert sensor.poke({}) is True
+    assert sensor.execute({})["name"] == other.name
     # A job that is over is not deferred for: a scheduler that is behind would fail the task.
     sensor.deferrable = True
     assert sensor.execute({})["name"] == other.name
+
+
+def test_trigger_reports_the_deadline_also_of_a_job_that_it_cannot_stop(
+    hook: FakeHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = hook.submit(planned(hook), RUN)
+
+    def unreachable(*_given: object) -> None:
+        raise errors.ClusterUnavailable("no ResourceManager could be reached")
+
+    monkeypatch.setattr(hook, "kill", unreachable)
+    late = trigger(handle.name, handle.application_id, own=True, ends_at=time.time() - 1)
+    with pytest.raises(AirflowTaskTimeout):
+        operator(execution_timeout=timedelta(hours=1)).execute_complete({}, event_of(late))
+
+
+@pytest.mark.usefixtures("pauses")
+def test_trigger_finds_the_page_of_a_sidecar_that_starts_late(
+    hook: FakeHook, fakes: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fakes.yarn.site.job_s = (300.0, 300.0)
+    handle = hook.submit(planned(hook), RUN)
+    app = fakes.yarn.apps[str(handle.application_id)]
+    running = {"state": "running", "first_failure": None, "held": None}
+    fakes.clock.after(20, lambda: hold(fakes, app, **running))
+    begun = fakes.clock()
+    pushed: dict[str, str] = {}
+
+    def links_of_running(_handle: object) -> tuple[dict[str, str], bool]:
+        served = fakes.clock() - begun > 180
+        return ({"page": "http://node1:6006"} if served else {}), served
+
+    monkeypatch.setattr("submit_tf_job.airflow.links.links_of_running", links_of_running)
+    one = trigger(handle.name, handle.application_id, own=True)
+    one.task_instance = SimpleNamespace(task_id="train")
+    monkeypatch.setattr(one, "_push_links", pushed.update)
+    event_of(one)
+    assert pushed == {"page": "http://node1:6006"}
+
+
+@pytest.mark.parametrize("given", ["soft_fail", "never_fail"])
+def test_sensor_skips_also_a_job_that_has_failed_before(
+    hook: FakeHook, fakes: FakeCluster, given: str
+) -> None:
+    handle = hook.submit(planned(hook), RUN)
+    fakes.clock.sleep(20)
+    fakes.yarn.stop(fakes.yarn.apps[str(handle.application_id)], "alice")
+    fakes.clock.sleep(20)
+    own: dict[str, Any] = {"job": handle.name, "deferrable": True, given: True}
+    with DAG("dag", start_date=START, schedule=None):
+        sensor = SubmitTFJobSensor(task_id="sensed", **own)
+    with pytest.raises(AirflowSkipException, match="stopped"):
+        sensor.execute({})
 
 
 def test_sensor_waits_for_a_job_that_is_submitted_later(
@@ -450,7 +504,7 @@ def test_sensor_waits_for_a_job_that_is_submitted_later(
             task_id="sensed", job=plan.job.name, deferrable=True, timeout=3600
         )
         mistaken = SubmitTFJobSensor(task_id="mistaken", job="application_1_0001")
-    assert sensor.poke({}) is False
+    assert not sensor.poke({})
     with pytest.raises(AirflowFailException, match="does not know application_1_0001"):
         mistaken.poke({})
     fakes.yarn.site.job_s = (3.0, 3.0)
@@ -539,7 +593,7 @@ def test_sensor_fails_at_once_with_a_job_that_is_held(
         with pytest.raises(AirflowException, match=FAILED):
             sensor.execute_complete({}, event)
     else:
-        assert sensor.poke({}) is False
+        assert not sensor.poke({})
         fakes.clock.sleep(30)
         with pytest.raises(AirflowException, match=FAILED):
             sensor.poke({}) if way == "poke" else sensor.execute({})
