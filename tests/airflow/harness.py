@@ -125,7 +125,6 @@ class Airflow:
             "api.port": self.port,
             "api.workers": 1,
             "api_auth.jwt_secret": "a-secret-of-this-test-alone-and-long-enough-for-the-signature-of-a-token",
-            "scheduler.task_instance_heartbeat_timeout": 30,
             "scheduler.job_heartbeat_sec": 1,
             "scheduler.scheduler_heartbeat_sec": 1,
             "scheduler.orphaned_tasks_check_interval": 10,
@@ -170,8 +169,10 @@ class Airflow:
 
     # --- asking it --------------------------------------------------------------------------------
 
-    def ask(self, method: str, path: str, *, tries_s: float = 0, **options: Any) -> Any:
-        """Call its REST API."""
+    def ask(self, method: str, path: str, *, tries_s: float = 60, **options: Any) -> Any:
+        """Call its REST API, again after an error: SQLite may be locked for longer than Airflow
+        waits.
+        """
         give_up_at = time.monotonic() + tries_s
         while True:
             try:
@@ -185,7 +186,7 @@ class Airflow:
                 if answer.status_code < 400:
                     return answer.json() if answer.content else None
                 said = answer.text
-            except requests.ConnectionError as error:
+            except (requests.ConnectionError, requests.Timeout) as error:
                 said = str(error)
             assert time.monotonic() < give_up_at, (method, path, said, self.tails())
             time.sleep(0.5)

@@ -64,7 +64,7 @@ with DAG("ends", start_date=START, schedule=None, catchup=False):
         overrides=["env.MARKS={{ params.marks }}"],
         params={"marks": str(MARKS)},
         deferrable=True,
-        execution_timeout=timedelta(minutes=10),
+        execution_timeout=timedelta(minutes=30),
     )
     retried = SubmitTFJobOperator(
         task_id="retried",
