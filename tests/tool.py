@@ -153,6 +153,18 @@ class Tool:
             )
         )
 
+    def stop(self, job: str, *options: object) -> Result:
+        """Stop a job, as its user does who is told to look again (status 8): on a busy node its
+        containers take longer to end than one command waits.
+        """
+
+        def looked() -> Result | None:
+            done = self("stop", job, *options)
+            return done if done.status != 8 else None
+
+        stopped: Result = until(looked, f"all containers of {job} have ended")
+        return stopped
+
     def collected(self, job: str) -> None:
         """Wait until YARN has collected the logs of a job that is over; `logs` waits a minute."""
         application = self.status(job)["application_id"]

@@ -140,8 +140,8 @@ def test_failure_tells_the_last_words(ends: Mapping[str, Future[Result]], tool: 
 
 def test_stopped_job_is_stopped(tool: Tool, running: Mapping[str, dict[str, Any]]) -> None:
     name = running["stopped"]["name"]
-    assert tool("stop", name, "-o", "json").json["state"] == "STOPPED"
-    assert tool("stop", name).status == 0, "stopping is idempotent"
+    assert tool.stop(name, "-o", "json").json["state"] == "STOPPED"
+    assert tool.stop(name).status == 0, "stopping is idempotent"
     assert tool("wait", name).status == 3
     gone(name)
 
