@@ -12,7 +12,7 @@ from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.staging import forget_files
 from submit_tf_job.operations.stop import FAILED_BEFORE, held_container, stop_run
 from submit_tf_job.operations.stored_services import stored_services
-from submit_tf_job.yarn.exactly_once import live_runs
+from submit_tf_job.yarn.exactly_once import live_apps
 from submit_tf_job.yarn.run_names import is_run_of
 
 
@@ -48,7 +48,7 @@ def delete(
     else:
         _check_owner(cluster, job, ref)
         name, only = ref.name, "" if job == ref.name else ref.run
-    for app in live_runs(cluster.client, cluster.settings.user, name):
+    for app in live_apps(cluster.client, cluster.settings.user, name):
         if only in ("", app.name):
             _end_live(cluster, JobRef(name, app.id, app.name or name), force)
     runs = (only,) if only else ended_runs(cluster, name)
@@ -67,7 +67,7 @@ def delete(
 def _forget_files(cluster: Cluster, name: str, services: str, posted_ms: int) -> None:
     """Remove a job's staged files, unless a run is alive or is being submitted."""
     stored = stored_services(cluster)
-    names = [app.name or "" for app in live_runs(cluster.client, cluster.settings.user, name)]
+    names = [app.name or "" for app in live_apps(cluster.client, cluster.settings.user, name)]
     names += stored.names() if stored else []
     if not any(is_run_of(run, name) for run in names):
         forget_files(name, cluster.settings, services, posted_ms)

@@ -182,7 +182,7 @@ def live_runs(cluster: Cluster, job: str) -> tuple[JobRef, ...]:
     """Return the live runs of the user's job, the oldest first."""
     from submit_tf_job.yarn import exactly_once
 
-    found = exactly_once.live_runs(cluster.client, cluster.settings.user, job)
+    found = exactly_once.live_apps(cluster.client, cluster.settings.user, job)
     return tuple(JobRef(job, app.id, app.name or job) for app in found)
 
 

@@ -157,7 +157,7 @@ class Submitted:
     alone: bool = False
 
 
-def live_runs(
+def live_apps(
     client: ResourceManager, user: str, job: str, deadline: Deadline | None = None
 ) -> tuple[AppReport, ...]:
     """Return the live applications of a job's runs, the oldest first."""
@@ -276,7 +276,7 @@ class _Submitting:
 
     def run(self) -> Submitted:
         """Read and act until the submission exists, or it is clear that it cannot succeed."""
-        first = self._live_runs()
+        first = self._live_apps()
         self._try_number(self._first_number(first))
         live: tuple[AppReport, ...] | None = first  # for the first look alone
         spoiled, last, pause_s = 0, None, _PAUSE_S
@@ -350,7 +350,7 @@ class _Submitting:
             if app is None or app.ended:  # since it was listed
                 return None
         self._kill_apps(action.kill, ACCEPTED_TWICE)
-        return self._submitted_as(action.app_id, adopted=True, others=seen.other_live_runs)
+        return self._submitted_as(action.app_id, adopted=True, others=seen.other_live_apps)
 
     def _waits_for_leader(self, app: AppReport) -> bool:
         """Wait if the active ResourceManager is new and may not list the older applications yet;
@@ -502,13 +502,13 @@ class _Submitting:
 
     # --- reading ---
 
-    def _live_runs(self) -> tuple[AppReport, ...]:
-        return live_runs(self._client, self._submission.user, self._submission.job, self._deadline)
+    def _live_apps(self) -> tuple[AppReport, ...]:
+        return live_apps(self._client, self._submission.user, self._submission.job, self._deadline)
 
     def _read_everything(self, live_now: tuple[AppReport, ...] | None) -> View:
         begun, tried = self._client.clock(), self._tried
         if live_now is None:
-            live_now = self._live_runs()
+            live_now = self._live_apps()
         # before the stored service, which is there before its application is
         tagged, self._tagged_apps = self._tagged_apps, {}
         if tried.name not in tagged:
@@ -548,7 +548,7 @@ class _Submitting:
             live=live,
             ended=tuple(app for app in apps.values() if app.ended),
             stored_app=own,
-            other_live_runs=tuple(app for app in others if WITHDRAWN not in app.diagnostics),
+            other_live_apps=tuple(app for app in others if WITHDRAWN not in app.diagnostics),
             # from the end of the first read to the start of this one
             settled_s=max(0.0, begun - tried.unchanged_since),
             lost_s=lost_s,
@@ -773,7 +773,7 @@ class _Submitting:
         """
         for look in count(1):
             begun = self._client.clock()
-            live = self._live_runs()
+            live = self._live_apps()
             apps = tuple(app for app in live if app.id not in self._ended_by_this_call)
             mine = next((app for app in apps if app.id == app_id), None)
             # asked after the list: another one may lead since the POST

@@ -59,7 +59,7 @@ class View:
         live: Applications of the name that have not ended, the oldest first.
         ended: Applications of the name that have ended, the newest first.
         stored_app: The application whose id is in the copy, if the ResourceManager knows it.
-        other_live_runs: The job's other live runs, the oldest first.
+        other_live_apps: The live applications of the job's other runs, the oldest first.
         settled_s: Seconds without a change of the stored key and id, of the name's applications,
             and of the state of `stored_app`.
         lost_s: Seconds since the response to a POST of ours for this name was lost; None if none
@@ -80,7 +80,7 @@ class View:
     live: tuple[AppReport, ...] = ()
     ended: tuple[AppReport, ...] = ()
     stored_app: AppReport | None = None
-    other_live_runs: tuple[AppReport, ...] = ()
+    other_live_apps: tuple[AppReport, ...] = ()
     settled_s: float = 0.0
     lost_s: float | None = None
     begun_during_call: bool = False
@@ -220,8 +220,8 @@ def _nothing_stored(seen: View, runs_again: Callable[[AppReport | None], bool]) 
         return _after_end(seen, seen.ended[0], runs_again)
     if seen.lost_s is not None and seen.lost_s < SETTLE_S:
         return Wait("the answer was lost, and nothing of the submission is to be seen yet")
-    if seen.other_live_runs:
-        return Taken(seen.other_live_runs[0])
+    if seen.other_live_apps:
+        return Taken(seen.other_live_apps[0])
     if seen.recovering:
         return Wait("the ResourceManager has just started, and may not list all applications yet")
     return Post()
@@ -331,7 +331,7 @@ def _adopt_live(seen: View, app: AppReport) -> Adopt:
     """
     if seen.lost_s is not None and app.state is AppState.RUNNING:
         return Adopt(app.id, app=app)
-    older = tuple(other for other in seen.other_live_runs if in_order(other) < in_order(app))
+    older = tuple(other for other in seen.other_live_apps if in_order(other) < in_order(app))
     return Adopt(app.id, app=app, older=older)
 
 
