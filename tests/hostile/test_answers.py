@@ -246,7 +246,10 @@ def test_redirect_to_another_host_is_refused(
     assert not trap.asked, "a redirect was followed to a host that is not configured"
 
 
-def test_redirect_to_an_address_that_is_none_is_a_standby_s(cli: Cli, serve: Serve) -> None:
+def test_redirect_to_an_address_that_is_none_is_a_standby_s(
+    cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_up_after_rounds(monkeypatch, 2)
     server = serve(always(raw(307, b"", "text/plain", "Location: http://[x/ws")))
     said(cli(*STATUS, "--rm", server.url()), 7, UNREACHED % (r"http://\S+", "standby"))
 
