@@ -520,10 +520,10 @@ class DecidingTask:
         tasks and write the report. A job that is ending already keeps its verdict. Return the exit
         status.
 
-        With `retries`, do nothing of this: YARN starts this task again, and it calls the next
-        generation.
+        With `retries`, do nothing of this while the job lives: YARN starts this task again, and it
+        calls the next generation.
         """
-        if self.job.retries:
+        if self.job.retries and self.job.phase != states.ENDING:
             log(problem.message)
             return problem.status
         self.end.broken(now, problem)

@@ -34,6 +34,7 @@ class Loop:
         """Start without sockets and threads: at first only signals wake the loop."""
         self.signals = signals
         self.exit: int | None = None
+        self.problem: BootstrapProblem | None = None  # the exception that ended the loop
         self.was_stopped = False  # the first signal that ends this task is handled
         self.final = False  # a later start of this task on this node exits at once
         self.waited_at = now  # when the latest wait for events began
@@ -63,7 +64,8 @@ class Loop:
                 try:
                     self._run_turn(command, tick, stopped)
                 except Exception as err:  # noqa: BLE001  (whatever it is, the others are told)
-                    self.exit = broken(time.monotonic(), problem_of(err))
+                    self.problem = problem_of(err)
+                    self.exit = broken(time.monotonic(), self.problem)
                     time.sleep(FLUSH_S)
             return self.exit
         finally:

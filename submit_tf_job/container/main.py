@@ -74,7 +74,8 @@ def _run_task(info: Info, signals: Signals) -> int:
     part.prepared()
     command.set_up(env, problem)
     status = loop.run(command, part.tick, part.stopped, part.broken)
-    record = {"status": status, "signal": None, "reason": "ended", "message": "it did not run"}
+    why = loop.problem or BootstrapProblem("it did not run", "ended")
+    record = {"status": status, "signal": None, "reason": why.reason, "message": why.message}
     record = command.record or dict(record, duration_s=0.0)
     outcome = {key: record[key] for key in ("status", "signal", "reason", "message", "duration_s")}
     outcome.update(task=info.name, run=info.run, attempt=info.attempt, exit=status)

@@ -368,8 +368,14 @@ class OtherTask:
     def broken(self, now: float, problem: BootstrapProblem) -> int:
         """End this task because of `problem`, an exception of its event loop: tell the deciding
         task, unless the command has ended before. Return the exit status.
+
+        With `retries`, a task that starts again with the others tells nothing: the loss of its
+        container calls the next generation.
         """
         command = self.command
+        if self.leave is None and self.stays:
+            log(problem.message)
+            return problem.status
         if not command.record:
             command.fail(problem)
         self._report_end(now)

@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 
 from submit_tf_job.container import contract
-from tests.bootstrap.harness import UNTIL_GO, Cluster, FakeDns, pair, role
+from tests.bootstrap.harness import UNTIL_GO, Cluster, FakeDns, generations, pair, role
 
 # no thread fits: its stack would be larger than all memory that the process may have
 NO_THREADS = "ulimit -s 16000000; ulimit -v 8000000"
 # more descriptors than select() knows
 MANY_FILES = 'ulimit -n 4096; for i in $(seq 3 1100); do eval "exec $i</dev/null"; done'
+UNDER_WAY = f"trap 'echo asked' TERM; {UNTIL_GO}"
 DEFECT = """
 import os
 _wait = Loop._wait_for_events
@@ -198,6 +199,12 @@ def broken(job: Cluster, name: str, **extra: Any) -> None:
     (job.places[name][0] / "defect").touch()
 
 
+def tells_the_defect(job: Cluster, name: str) -> bool:
+    outcome = job.outcome(name)
+    said = "the bootstrap failed: KeyError('stall_timeout')"
+    return outcome["reason"] == "bootstrap-error" and str(outcome["message"]).endswith(said)
+
+
 def test_a_defect_of_the_deciding_task_ends_the_job_with_its_cause(job: Cluster) -> None:
     broken(job, "chief-0")
     assert job.wait("chief-0") == 90
@@ -207,6 +214,7 @@ def test_a_defect_of_the_deciding_task_ends_the_job_with_its_cause(job: Cluster)
     report = job.report()
     assert (report["state"], report["first_failure"]["message"]) == ("failed", said)
     assert job.outcome("chief-0")["first_failure"] == "chief-0"
+    assert tells_the_defect(job, "chief-0")
 
 
 def test_a_defect_of_another_task_is_the_first_failure(job: Cluster) -> None:
@@ -216,6 +224,30 @@ def test_a_defect_of_another_task_is_the_first_failure(job: Cluster) -> None:
     first = job.report()["first_failure"]
     assert (first["task"], first["reason"]) == ("worker-0", "bootstrap-error")
     assert "the bootstrap failed: KeyError('stall_timeout')" in first["message"]
+
+
+def test_a_defect_of_a_task_is_retried_as_the_loss_of_its_container(job: Cluster) -> None:
+    """As one of the deciding task is: another container, or node, may not have it."""
+    broken(job, "worker-0", retries={"max": 3, "on": ["lost"]})
+    assert job.wait("worker-0") == 90
+    assert tells_the_defect(job, "worker-0")
+    job.start("worker-0")
+    job.until(lambda: generations(job))
+    job.succeeds()
+    assert generations(job) == [(0, "worker-0", "lost")]
+
+
+def test_a_defect_at_the_end_of_a_job_with_retries_changes_no_verdict(job: Cluster) -> None:
+    with_a_defect(job)
+    roles = {"chief": role(1, "trains", "true"), "worker": role(1, "serves", UNDER_WAY)}
+    job.job(roles, retries={"max": 3, "on": ["lost"]}, stop_grace_s=240)
+    job.start()
+    job.printed("worker-0", "asked")
+    (job.places["chief-0"][0] / "defect").touch()
+    assert job.wait("chief-0") == 0  # YARN would start it again after any other
+    assert job.report()["state"] == "succeeded"
+    job.go()
+    job.wait("worker-0")
 
 
 if sys.platform != "linux":  # the faults are those of its kernel
