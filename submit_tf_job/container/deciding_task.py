@@ -26,6 +26,8 @@ from submit_tf_job.container.wire import ChannelClosed, pack, pack_addresses
 
 LOOKUP_S = 0.5  # between two rounds of DNS queries
 LIFETIME_READ_AFTER_S = 1.0  # when the job's lifetime ends; a start does not wait for that
+LIFETIME_AGAIN_S = 60.0  # after a failure
+UNWATCHED = "the tasks are not told when the job's `lifetime` is nearly over"
 SUSPENDED_S = 2 * TICK_S  # a longer turn means that this task may have been suspended
 
 
@@ -90,6 +92,7 @@ class DecidingTask:
         """
         from submit_tf_job.container import lifetime  # imports an HTTP client
 
+        self.lifetime_due = None
         in_thread(
             "lifetime",
             lambda: lifetime.watch(self.info, self._lifetime_ends),
@@ -97,8 +100,7 @@ class DecidingTask:
         )
 
     def _lifetime_unwatched(self, err: Exception) -> None:
-        text = f"the tasks are not told when the job's `lifetime` is nearly over: {err!r}"
-        self.loop.post(lambda: self.warn(text))
+        self.loop.post(lambda: self.warn(f"{UNWATCHED}: {err!r}"))
 
     def _lifetime_ends(self, until: float) -> None:
         """Have all tasks save and end, because the job's lifetime is nearly over: YARN will have
@@ -322,8 +324,8 @@ class DecidingTask:
         job = self.job
         self.peers.waited()
         if self.lifetime_due is not None and now >= self.lifetime_due:
-            self.lifetime_due = None
-            self._watch_lifetime()
+            self.lifetime_due = now + LIFETIME_AGAIN_S  # unless that succeeds
+            self.command.observers.run(UNWATCHED, self._watch_lifetime)
         if job.retries:
             self.place.check(now, self._own_address, self._task_moved)
         if job.superseded:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -45,10 +46,8 @@ def problem_of(error: Exception) -> BootstrapProblem:
     """
     if isinstance(error, BootstrapProblem):
         return error
-    import traceback  # takes as long to import as the modules of a bootstrap
-
-    with contextlib.suppress(OSError):  # of a full disk
-        traceback.print_exception(type(error), error, error.__traceback__)
+    # the module traceback cannot be imported while there are too many open files
+    sys.__excepthook__(type(error), error, error.__traceback__)
     return BootstrapProblem(f"the bootstrap failed: {error!r}")
 
 

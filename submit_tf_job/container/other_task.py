@@ -129,7 +129,7 @@ class OtherTask:
         elif kind in ("end", "finished") and status is not None:
             self._told_end(now, message, status)
         elif kind == "stacks":
-            self._take_stacks(message)
+            self.command.observers.run("stacks cannot be taken", self._take_stacks, message)
         elif kind == "grace" and self.command.child:
             self.command.child.spare(now + untrusted.seconds(message.get("grace_s")))
 

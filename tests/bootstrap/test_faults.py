@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,17 @@ def opens_no_more_files(job: Cluster, name: str) -> None:
     limit(job, name, resource.RLIMIT_NOFILE, free)
 
 
+@contextmanager
+def changed_zip(job: Cluster) -> Iterator[dict[str, bytes]]:
+    """Yield the files of the bootstrap by name, and write them as they are then."""
+    with zipfile.ZipFile(job.zip) as found:
+        files = {name: found.read(name) for name in found.namelist()}
+    yield files
+    with zipfile.ZipFile(job.zip, "w") as made:
+        for name, content in files.items():
+            made.writestr(name, content)
+
+
 def warned(job: Cluster, text: str) -> list[str]:
     return [warning for warning in job.report()["warnings"] if text in warning]
 
@@ -64,6 +77,34 @@ def test_usage_is_not_measured_while_there_are_too_many_open_files(job: Cluster)
     job.until(lambda: all(said in job.stderr(name) for name in job.names()))
     for name in job.names():
         limit(job, name, resource.RLIMIT_NOFILE)
+    job.succeeds()
+    assert job.report()["state"] == "succeeded"
+    assert warned(job, said)
+
+
+def test_stacks_are_not_taken_while_there_are_too_many_open_files(job: Cluster) -> None:
+    """Their module cannot be imported."""
+    job.job(pair(UNTIL_GO))
+    job.start()
+    job.until(lambda: job.report().get("state") == "running")
+    opens_no_more_files(job, "worker-0")
+    job.kill("chief-0", signal.SIGQUIT)
+    job.until(lambda: "stacks cannot be taken: OSError" in job.stderr("worker-0"))
+    limit(job, "worker-0", resource.RLIMIT_NOFILE)
+    job.succeeds()
+    assert job.report()["state"] == "succeeded"
+
+
+def test_a_lifetime_whose_module_cannot_be_imported_is_a_warning(job: Cluster) -> None:
+    """As while there are too many open files; it is tried again."""
+    with changed_zip(job) as files:
+        del files["submit_tf_job/container/lifetime.py"]
+    record = {"protocol": "http", "addresses": ["127.0.0.1:9"], "user": "alice"}
+    record["path"] = "/user/alice/run.report"
+    job.job({"chief": role(1, "trains", UNTIL_GO)}, record=record)
+    job.start()
+    said = "the job's `lifetime` is nearly over: ImportError"
+    job.until(lambda: said in job.stderr("chief-0"))
     job.succeeds()
     assert job.report()["state"] == "succeeded"
     assert warned(job, said)
@@ -182,13 +223,8 @@ def test_outputs_are_stored_beside_a_thousand_open_files(job: Cluster, tmp_path:
 # --- parts that decide ----------------------------------------------------------------------------
 def with_a_defect(job: Cluster) -> None:
     """Give the bootstrap an event loop that fails once a file is in the working directory."""
-    name = "submit_tf_job/container/loop.py"
-    with zipfile.ZipFile(job.zip) as found:
-        files = {one: found.read(one) for one in found.namelist()}
-    files[name] += DEFECT.encode()
-    with zipfile.ZipFile(job.zip, "w") as made:
-        for one, content in files.items():
-            made.writestr(one, content)
+    with changed_zip(job) as files:
+        files["submit_tf_job/container/loop.py"] += DEFECT.encode()
 
 
 def broken(job: Cluster, name: str, **extra: Any) -> None:
@@ -215,6 +251,20 @@ def test_a_defect_of_the_deciding_task_ends_the_job_with_its_cause(job: Cluster)
     assert (report["state"], report["first_failure"]["message"]) == ("failed", said)
     assert job.outcome("chief-0")["first_failure"] == "chief-0"
     assert tells_the_defect(job, "chief-0")
+
+
+def test_a_defect_is_told_while_there_are_too_many_open_files(job: Cluster) -> None:
+    with_a_defect(job)
+    job.job(pair(UNTIL_GO))
+    job.start()
+    job.until(lambda: job.report().get("state") == "running")
+    opens_no_more_files(job, "worker-0")
+    (job.places["worker-0"][0] / "defect").touch()
+    assert job.wait("worker-0") == 90
+    assert tells_the_defect(job, "worker-0")
+    assert "Traceback" in job.stderr("worker-0")
+    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
+    assert "the bootstrap failed: KeyError" in job.report()["first_failure"]["message"]
 
 
 def test_a_defect_of_another_task_is_the_first_failure(job: Cluster) -> None:
