@@ -507,7 +507,8 @@ def _peer_before(
 
     if not meets(role):
         return None
-    return next((name for name in _roles_before(job, role.name) if meets(job.roles[name])), None)
+    before = _roles_before(job, role.name)  # and names of no role, which are reported there
+    return next((name for name, one in job.roles.items() if name in before and meets(one)), None)
 
 
 def _roles_before(job: JobDraft, name: str) -> set[str]:
