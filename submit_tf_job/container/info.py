@@ -48,6 +48,8 @@ def problem_of(error: Exception) -> BootstrapProblem:
         return error
     # the module traceback cannot be imported while there are too many open files
     sys.__excepthook__(type(error), error, error.__traceback__)
+    with contextlib.suppress(OSError):  # of a full disk
+        sys.stderr.flush()  # Python before 3.9 would print it after the outcome line
     return BootstrapProblem(f"the bootstrap failed: {error!r}")
 
 
