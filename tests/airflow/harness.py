@@ -112,6 +112,8 @@ class Airflow:
     def _settings(self) -> dict[str, object]:
         return {
             "core.dags_folder": self.home / "dags",
+            "core.dagbag_import_timeout": 600,  # on a busy machine 30 s are too few
+            "dag_processor.dag_file_processor_timeout": 600,
             "core.load_examples": False,
             "core.fernet_key": base64.urlsafe_b64encode(KEY).decode(),
             "core.executor": "LocalExecutor",

@@ -374,6 +374,10 @@ def test_test_connection(
 ) -> None:
     connection = {"conn_type": "submit_tf_job", **connection}
     monkeypatch.setenv("AIRFLOW_CONN_BROKEN", json.dumps(connection))
+    # it is asked twice, however long that takes
+    monkeypatch.setattr(hooks, "_REACHED_S", 600)
+    request = importlib.import_module("submit_tf_job.yarn.rest").HttpClient.request
+    monkeypatch.setitem(request.__kwdefaults__, "rounds", 2)
     good, said = SubmitTFJobHook("broken").test_connection()
     assert not good
     assert re.search(message, said), said
