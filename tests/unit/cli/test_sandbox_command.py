@@ -4,11 +4,12 @@ the real thing: tests/cluster/test_sandbox.py.
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from submit_tf_job.sandbox.state import save_state
 from tests.builders.command_line import Cli
 from tests.builders.sandbox import state_of
 
@@ -100,7 +101,8 @@ def test_sandbox_up_refuses_other_options_than_those_of_a_sandbox_that_is_down(
 ) -> None:
     kept = home / ".local/state/submit_tf_job/sandbox/default"
     kept.mkdir(parents=True)
-    save_state(state_of(name="default", home=str(kept), ready=True))
+    state = asdict(state_of(name="default", home=str(kept), ready=True))
+    (kept / "state.json").write_text(json.dumps({"format": 2, **state}))
     done = cli("sandbox", "up", "--profile", "kerberos")
     assert done.status == FAILED, done
     assert "the sandbox default was made with the profile simple, not kerberos" in done.err
