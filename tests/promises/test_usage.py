@@ -48,7 +48,10 @@ def test_usage_is_measured_and_advice_can_be_typed(
     assert tool("submit", spec, "--detach", "-q").status == 0
 
     def live() -> bool:
-        found = json.loads(tool("usage", name, "-o", "json").stdout)
+        asked = tool("usage", name, "-o", "json")
+        if asked.status:  # as while no ResourceManager answers
+            return False
+        found = asked.json
         metrics = [one for one in found["series"] if one["kind"] == "metric"]
         return found["roles"].get("worker", {}).get("tasks") == 2 and bool(
             metrics and metrics[0]["points"][-1][1] == 3
