@@ -116,7 +116,7 @@ LOCAL_JOB_IS_OVER = WaitTime(math.inf, every_s=0.1)
 # after the deciding task's; their bootstraps end within that time
 LOCAL_TASKS_HAVE_ENDED = WaitTime(15.0, every_s=0.1)
 LOCAL_PROCESS_HAS_ENDED = WaitTime(6.0, every_s=0.05)  # its bootstrap waits less for its command
-SANDBOX_IS_WELL = WaitTime(180.0, every_s=0.1)
+SANDBOX_IS_WELL = WaitTime(600.0, every_s=0.1)  # a busy machine; a daemon that ends is seen
 SANDBOX_PORT_IS_FREE = WaitTime(5.0, every_s=0.1)  # sockets close with a process's last thread
 SANDBOX_PROCESSES_HAVE_ENDED = WaitTime(10.0, every_s=0.05)  # after SIGKILL
 SANDBOX_IS_UNLOCKED = WaitTime(5.0, every_s=0.1)

@@ -53,7 +53,8 @@ def _facts(given: dict[str, Any], error: str) -> Iterator[str]:
         said = [error, *(" ".join(words) for words, _ in reversed(known))]
         job = next((job for text in said for job in reversed(tool.jobs) if job in text), "")
         looks = [call for call in known if job and job in " ".join(call[0])]
-        for words, result in looks[-1:]:
+        last = [*looks[-1:], *(call for call in known[-1:] if call not in looks[-1:])]
+        for words, result in last:
             yield f"last call: submit_tf_job {' '.join(words)}: {_told(result)}"
         if job:
             for line in tool("logs", job, "--tail", 2, timeout=ASK_S).stdout.splitlines()[-4:]:

@@ -38,6 +38,7 @@ class Result:
     @property
     def json(self) -> dict[str, Any]:
         """stdout as the one JSON object it must be."""
+        assert self.stdout, f"status {self.status}, and no JSON: {self.stderr}"
         value: dict[str, Any] = json.loads(self.stdout)
         return value
 

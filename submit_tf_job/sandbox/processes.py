@@ -104,7 +104,7 @@ def run(
     *,
     cwd: Path | None = None,
     stdin: str = "",
-    timeout_s: float = 60.0,
+    timeout_s: float = 300.0,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program until it ends; return its exit status, whatever it is, and its output.
 

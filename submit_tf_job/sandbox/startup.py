@@ -34,7 +34,7 @@ from submit_tf_job.sandbox.processes import (
 from submit_tf_job.sandbox.state import Layout, SandboxState, node_host, save_state
 from submit_tf_job.sandbox.web import NotWell, prepare_hdfs
 
-_FORMAT_TIMEOUT_S = 120.0
+_FORMAT_TIMEOUT_S = 600.0  # four seconds on an idle machine
 
 # Small heaps and one compiler tier: six JVMs share the machine with the jobs. The list is the same
 # from JDK 8 to 22.

@@ -119,13 +119,13 @@ def test_outputs_are_stored_when_the_job_is_stopped(tool: Tool, hdfs: Hdfs, ends
         command=SAVES,
         roles={"worker": {**SMALL, "instances": 2}},
         outputs={"m": output},
-        stop_grace="20s",
-        **({"lifetime": "60s"} if ends_by == "lifetime" else {}),
+        stop_grace="2m",
+        **({"lifetime": "4m"} if ends_by == "lifetime" else {}),
     )
     assert tool("submit", spec, "--detach").status == 0
     if ends_by == "stop":
         tool.until(name, lambda status: status["state"] == "RUNNING", timeout=SUBMIT_S)
-        assert tool("stop", name, "-o", "json").json["state"] == "STOPPED"
+        assert tool.stop(name).json["state"] == "STOPPED"
     done = tool("wait", name, "-o", "json")
     assert (done.status, done.json["state"]) == (3, "STOPPED"), done
     assert [hdfs.read(f"{place}/worker-{task}/model") for task in (0, 1)] == [b"whole\n"] * 2
