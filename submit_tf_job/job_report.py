@@ -721,6 +721,11 @@ class JobReport:
         return self.saving is not None
 
     @property
+    def lifetime_ended(self) -> bool:
+        """Whether the tasks had to save because the job's lifetime was nearly over."""
+        return any(event.text == contract.EVENT_LIFETIME_SAVES for event in self.events)
+
+    @property
     def all_have_saved(self) -> bool:
         """Whether all tasks that save have ended in a graceful stop; False without a graceful
         stop.

@@ -583,11 +583,7 @@ def _failed_verdict(seen: JobStatus, app: AppReport) -> Verdict:
             failure=report.first_failure,
         )
     if report is not None and report.state == "stopped" and report.stopped_gracefully:
-        return Verdict(
-            JobState.STOPPED,
-            "it was stopped, with time to save; its tasks ended before YARN stopped it",
-            confirmed=True,
-        )
+        return _saved_and_ended(report)
     if report is not None and report.state == "succeeded" and report.has_witness:
         return Verdict(
             JobState.SUCCEEDED,
@@ -666,6 +662,11 @@ def _stopped_verdict(seen: JobStatus, app: AppReport) -> Verdict:
         if OVER + word in app.diagnostics:
             why = "a follower read that, and then ended the application; its report is gone"
             return Verdict(state, f"The job had {word}: {why}", confirmed=False)
+    if OVER + "stopped" in app.diagnostics:
+        if report is not None and report.stopped_gracefully:
+            return _saved_and_ended(report)
+        why = "a follower read that, and then ended the application"
+        return Verdict(JobState.STOPPED, f"it was stopped: {why}", confirmed=report is not None)
     if GIVEN_UP in app.diagnostics:
         return given_up(app.diagnostics.partition(GIVEN_UP)[2].strip())
     if app.outlived_lifetime:
@@ -687,6 +688,19 @@ def _stopped_verdict(seen: JobStatus, app: AppReport) -> Verdict:
     return Verdict(JobState.STOPPED, f"it was stopped: {first_line}", confirmed=not unheard)
 
 
+def _saved_and_ended(report: JobReport) -> Verdict:
+    """Return the verdict of a job whose tasks saved and ended before YARN stopped it."""
+    if report.lifetime_ended:
+        reason = "its lifetime was over but for `stop_grace`, in which its tasks saved and ended"
+        return Verdict(JobState.STOPPED, reason, confirmed=True, hint=_LONGER_LIFETIME)
+    reason = "it was stopped, with time to save; its tasks ended before YARN stopped it"
+    return Verdict(JobState.STOPPED, reason, confirmed=True)
+
+
+_OTHER_QUEUE = (
+    "choose another `queue`, or ask for a larger maximum-application-lifetime of this one"
+)
+_LONGER_LIFETIME = f"ask for a longer `lifetime`; where its queue limits that, {_OTHER_QUEUE}"
 _LIFETIME_LATE_S = 15  # YARN looks every 3 s whether a lifetime is over
 
 
@@ -710,12 +724,11 @@ def _limit_of_queue(seen: JobStatus, app: AppReport) -> str:
 
 def _lifetime_hint(seen: JobStatus, app: AppReport) -> str:
     cut = _is_cut_by_queue(seen, app)
-    other = "choose another `queue`, or ask for a larger maximum-application-lifetime of this one"
     if cut is None:
-        return f"ask for a longer `lifetime`; where its queue limits that, {other}"
+        return _LONGER_LIFETIME
     if cut and not seen.lifetime_asked_s:
-        return f"ask for a `lifetime`; where its queue allows no longer one, {other}"
-    return other if cut else "ask for a longer `lifetime`"
+        return f"ask for a `lifetime`; where its queue allows no longer one, {_OTHER_QUEUE}"
+    return _OTHER_QUEUE if cut else "ask for a longer `lifetime`"
 
 
 def _failure_diagnostics(app: AppReport) -> str:

@@ -53,6 +53,18 @@ NO_OUTCOME = "the deciding task's container ended without leaving an outcome"
 DID_IT_START = "did it start at all? its image must have bash and Python 3.6 or later"
 FAILED_REPORT = report("failed", first_failure=FAILURE_JSON, outcome={"status": 93})
 STATUS_REPORT = report("failed", outcome={"status": 3})
+# its tasks saved and ended long before the end of the lifetime; a follower ended the application
+LEFT_OVER = (
+    "Application application_1_0001 was killed by user alice with diagnostic message: "
+    "submit_tf_job ended what was left of it after the job had stopped"
+)
+SAVES = [{"at": 1.0, "text": "the job's lifetime ends; its tasks save"}]
+SAVED_IN_LIFETIME = report("stopped", saving=[], events=SAVES)
+LIFETIME_SAVED = "its lifetime was over but for `stop_grace`, in which its tasks saved and ended"
+LONGER = (
+    "ask for a longer `lifetime`; where its queue limits that, choose another `queue`, or ask for "
+    "a larger maximum-application-lifetime of this one"
+)
 
 ENDS: list[tuple[AppReport | None, job_report.JobReport | None, Evidence, Verdict]] = [
     # The ResourceManager has forgotten it.
@@ -96,6 +108,10 @@ ENDS: list[tuple[AppReport | None, job_report.JobReport | None, Evidence, Verdic
     (app("KILLED", "KILLED", "\nApplication killed by user alice.\nmore"), report("running"), Evidence.READ, Verdict(STOPPED, "it was stopped: Application killed by user alice.", True)),
     (app("KILLED", "KILLED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
     (app("KILLED", "KILLED", "Application is killed by ResourceManager as it has exceeded the lifetime period."), report("running"), Evidence.READ, Verdict(STOPPED, "its lifetime was over, and YARN killed it", True, hint="ask for a longer `lifetime`; where its queue limits that, choose another `queue`, or ask for a larger maximum-application-lifetime of this one")),
+    (app("KILLED", "KILLED", LEFT_OVER), SAVED_IN_LIFETIME, Evidence.READ, Verdict(STOPPED, LIFETIME_SAVED, True, hint=LONGER)),
+    (app("KILLED", "KILLED", LEFT_OVER), report("stopped", saving=[]), Evidence.READ, Verdict(STOPPED, "it was stopped, with time to save; its tasks ended before YARN stopped it", True)),
+    (app("KILLED", "KILLED", LEFT_OVER), None, Evidence.UNREADABLE, Verdict(STOPPED, "it was stopped: a follower read that, and then ended the application", False)),
+    (app(final="FAILED"), SAVED_IN_LIFETIME, Evidence.READ, Verdict(STOPPED, LIFETIME_SAVED, True, hint=LONGER)),
     # It says something else.
     (app(final="UNDEFINED"), report(), Evidence.READ, Verdict(UNKNOWN, "the ResourceManager reports no final status (UNDEFINED)", False)),
     (app(final="NEW_IN_4_0"), report(), Evidence.READ, Verdict(UNKNOWN, "the ResourceManager reports no final status (UNKNOWN)", False)),
