@@ -26,6 +26,10 @@ pytestmark = pytest.mark.cluster
 HEAD = {"strategy": "single", "hadoop": {"conf": "inline"}, "roles": {"chief": {"memory": "512Mi"}}}
 STAGED = "/user/{}/.submit_tf_job/staging/keytabs"
 TOKEN_S, RENEW_S = 80, 40  # the first must last until the program runs
+# Where tokens are over, YARN cannot collect logs: what the chief left is read on its node, as long
+# as the job has another container.
+IGNORES_SIGTERM = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(3600)"
+MONITOR = {"memory": "256Mi", "command": ["python", "-c", IGNORES_SIGTERM]}
 
 # What runs in the container: 3 MB to HDFS and back, without Java; then Hadoop's own client, where
 # its jars are named.
@@ -82,8 +86,10 @@ class Shell(Tool):
         """Write a job spec that runs PROGRAM."""
         (self.cwd / "program.py").write_text(PROGRAM)
         kerberos = {"principal": self.principal(self.user), "keytab": keytab, **kerberos}
-        own = {"files": ["program.py"], **({"kerberos": kerberos} if keytab else {})}
-        return self.spec(name, **HEAD, command=["python", "program.py", *options], **own)
+        own = {**HEAD, "files": ["program.py"], **({"kerberos": kerberos} if keytab else {})}
+        if "--late" in options:
+            own |= {"roles": {"chief": {"memory": "512Mi"}, "monitor": MONITOR}, "grace": "60s"}
+        return self.spec(name, **own, command=["python", "program.py", *options])
 
     @property
     def user(self) -> str:
