@@ -8,12 +8,15 @@ first, and does not run a `sitecustomize` of the job or of the image.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 
 from submit_tf_job.container import contract
+from submit_tf_job.container.child import FORWARDED, PATIENCE
 from submit_tf_job.container.info import Info
 
 # what decides how this Python starts: as the bootstrap has it, not as the program does
@@ -50,6 +53,20 @@ def directory_of(info: Info) -> str:
     Popen cannot start a process in a directory that does not exist.
     """
     return info.cwd if os.path.isdir(info.cwd) else os.sep
+
+
+@contextlib.contextmanager
+def out_of_reach_of_stops() -> Iterator[None]:
+    """Keep the signals of a stop from each process that is started in the block.
+
+    Without Docker a NodeManager sends a signal to all processes of the container's group. The
+    process is in that group, so that SIGKILL still ends it together with the bootstrap.
+    """
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, (*FORWARDED, PATIENCE))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 def environment_of(info: Info, env: Mapping[str, str]) -> dict[str, str]:

@@ -388,6 +388,28 @@ def test_stop_that_waits_stores_what_the_task_saves(
     assert report["warnings"] == ([] if place else [lost + ", and its `on_failure` is discard"])
 
 
+def test_stop_that_waits_does_not_begin_an_upload_anew(job: Cluster, hdfs: WebNameNode) -> None:
+    """Without Docker a NodeManager signals the process group, in which the upload is, too."""
+    arrived, may_go = threading.Event(), threading.Event()
+
+    def hold(operation: str, path: str) -> None:
+        if operation == "DATA" and path.endswith("/x"):
+            arrived.set()
+            may_go.wait(240)
+
+    hdfs.before = hold
+    storing(job, on(hdfs), on_failure="upload")
+    assert arrived.wait(240)
+    for number in (signal.SIGQUIT, signal.SIGTERM):
+        os.killpg(job.runs["chief-0"].pid, number)
+    job.until_saved(lambda: "stopped, with time to save" in job.stderr("chief-0"))
+    may_go.set()
+    job.until_saved(lambda: job.report().get("ended_at"))
+    assert stored(hdfs) == NEW
+    assert "died" not in job.stderr("chief-0")
+    assert job.report()["warnings"] == []
+
+
 def test_stop_that_waits_for_an_absent_hdfs_ends_with_its_time_and_tells_what_is_lost(
     job: Cluster, hdfs: WebNameNode
 ) -> None:

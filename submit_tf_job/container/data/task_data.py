@@ -356,7 +356,8 @@ class _Copy:
         argv = own_python.command_line(TRANSFER, info, self.data.env)
         cwd, pipe = own_python.directory_of(info), subprocess.PIPE
         try:
-            process = subprocess.Popen(argv, env=env, cwd=cwd, stdin=pipe, stdout=pipe)
+            with own_python.out_of_reach_of_stops():
+                process = subprocess.Popen(argv, env=env, cwd=cwd, stdin=pipe, stdout=pipe)
         except OSError as err:  # no memory, too many processes
             text = f"the copying process cannot be started: {err.strerror}"
             raise StoreError(text, transient=True) from err
