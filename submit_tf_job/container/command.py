@@ -76,8 +76,8 @@ class TaskCommand:
         self.logs_before: Mapping[str, tuple[int, int, int]] = {}
         self.peer_traffic: PeerTraffic | None = None  # of the command with other tasks
         self.preparing = False  # the child is `prepare` of the job
-        # the result of the command, the uploads that are still to be done, and whether it failed
-        self.ending: tuple[dict[str, Any], list[dict[str, Any]], bool] | None = None
+        # the result of the command, whose outputs are still to be stored, and whether it failed
+        self.ending: tuple[dict[str, Any], bool] | None = None
 
     @property
     def idle(self) -> bool:
@@ -276,8 +276,9 @@ class TaskCommand:
             self._be_ready_again()
 
     def _take_exit_code(self, code: int) -> None:
-        """Record how the command ended. If it has outputs to store, only keep the record in
-        `ending`: `watch` uploads the outputs once the whole process group has ended.
+        """Record how the command ended. If the task may have outputs to store, only keep the record
+        in `ending`: `watch` uploads them once the whole process group has ended. A shell may have
+        left a process that saves.
         """
         record = describe(self.info, code, self.by_shell)
         oom = self.info.task.get("retries") and record["signal"] == signal.SIGKILL
@@ -294,20 +295,21 @@ class TaskCommand:
         elif self.by_shell:
             record["reason"] = SHELL_REASONS.get(record["status"], record["reason"])
         failed = bool(record["status"]) or asked
-        steps = self.data.uploads(failed) if self.data and not self.preparing else []
-        if steps:
-            self.ending = (record, steps, failed)
+        if self.data and not self.preparing and self.data.may_store(failed):
+            self.ending = (record, failed)
         else:
             self._end_with(record)
 
-    def _upload_outputs(
-        self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool
-    ) -> None:
-        """Upload the outputs in a thread, then have the event loop record the end of the
-        command.
+    def _upload_outputs(self, record: dict[str, Any], failed: bool) -> None:
+        """Upload the outputs, if there are any, in a thread, then have the event loop record the
+        end of the command.
         """
         data = self.data
         assert data is not None
+        steps = data.uploads(failed)
+        if not steps:
+            self._end_with(record)
+            return
 
         def run() -> None:
             done = data.store(record, steps, failed)

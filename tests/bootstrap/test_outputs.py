@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import threading
@@ -370,6 +371,7 @@ def stop(job: Cluster, *numbers: int) -> None:
 
 
 TRAIN = f"trap '{WRITE}; exit 0' TERM; echo runs; while :; do sleep 0.05; done"
+SLOW = f"trap 'sleep 1; {WRITE}; exit 0' TERM; echo runs; while :; do sleep 0.05; done"
 STOPS = [("upload", "/models/m"), ("keep", "aside"), ("discard", "")]
 
 
@@ -386,6 +388,18 @@ def test_stop_that_waits_stores_what_the_task_saves(
     lost = f"the output m of chief-0 is not stored at {on(hdfs)}: stopped"
     assert report["state"] == "stopped"
     assert report["warnings"] == ([] if place else [lost + ", and its `on_failure` is discard"])
+
+
+def test_stop_that_waits_stores_what_is_saved_after_the_shell_has_ended(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    """A shell dies of SIGTERM at once; the program that it runs saves."""
+    storing(job, on(hdfs), f"bash -c {shlex.quote(SLOW)}; true", on_failure="upload")
+    job.printed("chief-0", "runs")
+    stop(job, signal.SIGQUIT, signal.SIGTERM)
+    job.until_saved(lambda: job.report().get("ended_at"))
+    assert stored(hdfs) == NEW
+    assert job.report()["warnings"] == []
 
 
 def test_stop_that_waits_does_not_begin_an_upload_anew(job: Cluster, hdfs: WebNameNode) -> None:

@@ -188,14 +188,19 @@ class Data:
         others = any(item["upload"] in OF_EACH for item in kept)
         return float(self.info.task["finish_timeout_s"]) if others else 0.0
 
-    def _own_outputs(self) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    def may_store(self, failed: bool) -> bool:
+        """Return whether this task may have outputs to store after its command."""
+        return any(self._own_outputs(failed))
+
+    def _own_outputs(self, failed: bool = False) -> Iterator[tuple[str, Mapping[str, Any], str]]:
         """Yield the name, the entry of the task description and the URI of each output that this
-        task stores.
+        task stores; after a failure (`failed`) without those that are then discarded.
         """
         for name, item in self.task["outputs"].items():
             of_each = item["upload"] in OF_EACH
             trains = self.info.role_kind(self.info.role) == contract.KIND_TRAINS
-            if item["upload"] and (trains if of_each else self.info.decides):
+            stores = item["upload"] and (trains if of_each else self.info.decides)
+            if stores and not (failed and item["on_failure"] == "discard"):
                 yield name, item, item["uri"] + (f"/{self.info.name}" if of_each else "")
 
     def uploads(self, failed: bool) -> list[dict[str, Any]]:
@@ -204,10 +209,8 @@ class Data:
         that are then discarded.
         """
         steps = []
-        for name, item, uri in self._own_outputs():
+        for name, item, uri in self._own_outputs(failed):
             folder, overwrite = os.path.join(self.info.cwd, OUTPUTS, name), item["overwrite"]
-            if failed and item["on_failure"] == "discard":
-                continue
             patterns, before = item.get("collect", []), self.before.get(name, {})
             wrote = not is_empty(folder) or collected(self.info.workdir, patterns, before)
             if (failed or item["upload"] == "all-that-write") and not wrote:
