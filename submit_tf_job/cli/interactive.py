@@ -25,7 +25,7 @@ from submit_tf_job.jobspec.interactive_specs import (
 )
 from submit_tf_job.json_values import document
 from submit_tf_job.observation import JobState
-from submit_tf_job.operations.cluster import authenticate, storage_of
+from submit_tf_job.operations.cluster import authenticate, home_on_hdfs, storage_of
 from submit_tf_job.operations.submit import load_job, make_plan
 from submit_tf_job.operations.submit import submit as submit_job
 from submit_tf_job.plan import Plan
@@ -156,7 +156,7 @@ def _page_of_settings(
     settings: Settings, name: str, lifetime: str, image: str | None, task: Mapping[str, Any]
 ) -> Page:
     given = {key: value for key, value in task.items() if value is not None}
-    home = f"hdfs:///user/{settings.user}" if settings.hadoop_conf else None
+    home = home_on_hdfs(settings)
     return Page(name, lifetime, {"memory": settings.task_memory or "4Gi", **given}, image, home)
 
 

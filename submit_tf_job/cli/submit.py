@@ -26,6 +26,7 @@ from submit_tf_job.cli.jobs import (
 from submit_tf_job.diagnose.amounts import size
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.host.located.tree import to_python
+from submit_tf_job.operations.cluster import home_on_hdfs
 from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL, Event, Restarts, follow
 from submit_tf_job.operations.submit import load_job, make_plan
 from submit_tf_job.operations.submit import submit as submit_job
@@ -365,7 +366,7 @@ def run(
         data_uri or (),
         store or (),
         keep or (),
-        home=f"hdfs:///user/{settings.user}" if settings.hadoop_conf else None,
+        home=home_on_hdfs(settings),
         hadoop_conf=settings.hadoop_conf is not None,
     )
     _ask_for_missing(asked.image, asked.memory, settings)

@@ -142,14 +142,27 @@ def _suffixes_of_address(address: str, conf: Mapping[str, str]) -> Iterator[str]
                     yield suffix
 
 
+def home_directory(scheme: str, authority: str, user: str, conf: Mapping[str, str]) -> str:
+    """Return the path of a user's home (DFSUtilClient.getHomeDirectory,
+    ViewFileSystem.getHomeDirectory).
+    """
+    key = "dfs.user.home.dir.prefix"
+    if scheme == "viewfs":
+        key = f"fs.viewfs.mounttable.{_mount_table(authority, conf)}.homedir"
+    return f"{(conf.get(key) or '/user').rstrip('/')}/{user}"
+
+
+def _mount_table(authority: str, conf: Mapping[str, str]) -> str:
+    return authority or conf.get("fs.viewfs.mounttable.default.name.key", "default")
+
+
 def resolve_viewfs(authority: str, path: str, conf: Mapping[str, str]) -> str | None:
     """Return the URI to which a viewfs path leads; None if no link of the mount table covers the
     path, and there is no fallback.
 
     The rules are those of Hadoop's ConfigUtil and Constants.CONFIG_VIEWFS_LINK.
     """
-    default = conf.get("fs.viewfs.mounttable.default.name.key", "default")
-    table = f"fs.viewfs.mounttable.{authority or default}.link"
+    table = f"fs.viewfs.mounttable.{_mount_table(authority, conf)}.link"
     names = [name for name in conf if name.startswith(table + ".")]
     links = {name[len(table) + 1 :]: conf[name] for name in names}
     covers = [link for link in links if path == link or path.startswith(link.rstrip("/") + "/")]

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.doctor.findings import Check, Examined, Subject
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.host.hadoopconf import configuration
+from submit_tf_job.host.hadoopconf import configuration, is_true
 from submit_tf_job.operations.cluster import storage_of
 from submit_tf_job.settings import Settings
 from submit_tf_job.storage import NoSuchPath
@@ -159,7 +159,7 @@ def check_registry_dns(examined: Examined) -> Iterator[Check]:
     if examined.settings.names == "rendezvous":
         return
     zone, server = dns.domain, dns.server or _announced_dns(examined.conf)
-    if not zone and examined.conf.get("hadoop.registry.dns.enabled", "false") != "true":
+    if not zone and not is_true(examined.conf, "hadoop.registry.dns.enabled"):
         about = Subject("registry-dns")
         yield about.warning("nothing here mentions Registry DNS", _LOST, _WAY_OUT)
         return

@@ -29,6 +29,7 @@ __all__ = [
     "YARN",
     "HadoopConfiguration",
     "configuration",
+    "is_true",
     "listed",
     "resource_managers",
 ]

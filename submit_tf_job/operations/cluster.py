@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -313,6 +314,21 @@ def _token_life_s(settings: Settings) -> int:
     return int(told) // 1000 if told.isdigit() else TOKEN_LIFE_S
 
 
+def home_on_hdfs(settings: Settings) -> str | None:
+    """Return the URI of the user's home without a host, as job specs have it; None without a Hadoop
+    configuration.
+    """
+    if settings.hadoop_conf is None:
+        return None
+    from submit_tf_job.storage import home_of
+
+    with suppress(SettingsError):
+        parts = untrusted.url_parts(home_of(settings.hadoop_conf, settings.user))
+        if parts.scheme in ("hdfs", "viewfs"):
+            return f"{parts.scheme}://{parts.path}"
+    return f"hdfs:///user/{settings.user}"
+
+
 def staging_root(settings: Settings) -> str | None:
     """Return the staging directory: the setting `staging`, else a directory below the user's home
     on the default file system. None if that file system is not known, or is the local one of each
@@ -323,15 +339,15 @@ def staging_root(settings: Settings) -> str | None:
     conf = settings.hadoop_conf
     if conf is None:
         return None
-    from submit_tf_job.storage import default_fs
+    from submit_tf_job.storage import home_of
 
     try:
-        root = default_fs(conf).rstrip("/")
+        home = home_of(conf, settings.user)
     except SettingsError:
         # for instance only yarn-site.xml exists: everything but staging works, and `check` reports
         # a job that needs staging
         return None
     # On file:// a path is another file on every node.
-    if root.startswith("file:"):
+    if home.startswith("file:"):
         return None
-    return f"{root}/user/{settings.user}/.submit_tf_job/staging"
+    return f"{home}/.submit_tf_job/staging"

@@ -19,7 +19,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from submit_tf_job.container import untrusted
-from submit_tf_job.container.hadoop import default_authority, default_file_system, web_addresses
+from submit_tf_job.container.hadoop import (
+    default_authority,
+    default_file_system,
+    home_directory,
+    web_addresses,
+)
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.host.hadoopconf import HDFS, HadoopConfiguration, configuration, listed
 from submit_tf_job.storage.base import (
@@ -42,6 +47,7 @@ __all__ = [
     "default_fs",
     "files_of",
     "hadoop_properties",
+    "home_of",
     "is_own_hdfs",
     "open_storage",
     "uri_parts",
@@ -113,7 +119,7 @@ def open_storage(
         return WebHdfsStorage(
             scheme,
             authority,
-            default_fs=default_file_system(conf),
+            conf=conf,
             user=user,
             kerberos=secure,
             proxied=proxied,
@@ -185,6 +191,16 @@ def default_fs(hadoop_conf: Path) -> str:
         'hdfs://nameservice1'
     """
     return _default_of(hadoop_properties(hadoop_conf), hadoop_conf)
+
+
+def home_of(hadoop_conf: Path, user: str) -> str:
+    """Return the URI of a user's home on the default file system; raises the errors of
+    `default_fs`.
+    """
+    conf = hadoop_properties(hadoop_conf)
+    parts = urlsplit(_default_of(conf, hadoop_conf))
+    home = home_directory(parts.scheme, parts.netloc, user, conf)
+    return f"{parts.scheme}://{parts.netloc}{home}"
 
 
 def _default_of(conf: HadoopConfiguration, directory: Path) -> str:

@@ -25,6 +25,7 @@ from submit_tf_job.container.hadoop import (
     addresses_of,
     default_authority,
     for_native,
+    home_directory,
     host_and_port,
 )
 from submit_tf_job.container.hadoop_configuration import listed
@@ -233,9 +234,8 @@ class HdfsStorage(Storage):
         self._call_client(path, lambda client: client.delete(path, recursive))
 
     def home(self, user: str) -> str:
-        # HdfsClientConfigKeys.DFS_USER_HOME_DIR_PREFIX_DEFAULT
-        prefix = self._conf.get("dfs.user.home.dir.prefix", "/user")
-        return f"{prefix.rstrip('/')}/{user}"
+        parts = urlsplit(self.root)
+        return home_directory(parts.scheme, parts.netloc, user, self._conf)
 
     def _create_file(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
         from hdfs_native import WriteOptions

@@ -13,7 +13,7 @@ from typing import Any
 
 from fsspec.implementations.webhdfs import WebHDFS
 
-from submit_tf_job.container.hadoop import host_and_port
+from submit_tf_job.container.hadoop import default_file_system, home_directory, host_and_port
 from submit_tf_job.errors import BadAnswer, UsageError
 from submit_tf_job.host.authorities import system_authorities
 from submit_tf_job.host.kerberos import library
@@ -60,8 +60,8 @@ class WebHdfsStorage(Storage):
         kerberos: Whether to authenticate by SPNEGO (needs requests-kerberos); the ticket then
             determines the user.
         proxied: Whether to impersonate `user` (doas).
-        default_fs: The default file system of the configuration, if known. If it begins with
-            `hdfs://`, `url` returns URIs on it for YARN.
+        conf: The Hadoop configuration. If its default file system begins with `hdfs://`, `url`
+            returns URIs on it for YARN.
         timeout_s: The largest number of seconds without data, for each request.
     """
 
@@ -73,12 +73,13 @@ class WebHdfsStorage(Storage):
         user: str | None,
         kerberos: bool,
         proxied: bool,
-        default_fs: str,
+        conf: Mapping[str, str],
         timeout_s: float,
     ) -> None:
         super().__init__(f"{scheme}://{authority}")
         host, port = host_and_port(authority)
-        root = default_fs.rstrip("/")
+        self._conf = conf
+        root = default_file_system(conf).rstrip("/")
         self._hdfs_root = root if root.startswith("hdfs://") else None
         options: dict[str, Any] = {"user": user}
         if kerberos:
@@ -140,7 +141,7 @@ class WebHdfsStorage(Storage):
         self._send_operation("DELETE", path, "delete", recursive=str(recursive).lower())
 
     def home(self, user: str) -> str:
-        return f"/user/{user}"
+        return home_directory("hdfs", "", user, self._conf)
 
     def _create_file(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
         first = self._send_operation(

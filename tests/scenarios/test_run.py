@@ -475,6 +475,10 @@ def test_run_stores_what_the_program_writes(cli: Cli, project: Path) -> None:
         wrong = cli("run", *GIVEN, "--print", "--keep", outside, *program)
         said = f"--keep: '{outside}' does not lie in the task's working directory"
         assert (wrong.status, wrong.err.startswith(said)) == (2, True), wrong.err
+    homes = "<configuration><property name='dfs.user.home.dir.prefix' value='/h'/></configuration>"
+    (project / "hadoop/hdfs-site.xml").write_text(homes)
+    stored = made(cli, "--store", "model", *program)["outputs"]["model"]
+    assert stored["uri"] == "hdfs:///h/alice/train/model"
 
 
 def test_run_takes_image_and_memory_of_the_settings(cli: Cli, project: Path, home: Path) -> None:

@@ -96,6 +96,7 @@ class Native(FileStore):
         """Connect to `hdfs://…`; the credentials come from the environment."""
         with store_errors(url):
             library = import_module("hdfs_native")
+            self.conf = conf
             self.client: Any = library.Client(url, dict(conf))  # its own reader includes no files
             self.options: Any = library.WriteOptions
 
@@ -138,7 +139,8 @@ class Native(FileStore):
     def trash(self, path: str) -> str:
         """Return the trash of the user who owns what this process has just written."""
         with store_errors(path):
-            return f"/user/{self.client.get_file_info(path).owner}/.Trash"
+            owner = self.client.get_file_info(path).owner
+            return hadoop.home_directory("hdfs", "", owner, self.conf) + "/.Trash"
 
     def remove(self, path: str) -> None:
         with store_errors(path):

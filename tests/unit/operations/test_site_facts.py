@@ -19,6 +19,11 @@ HA = {
 }
 TLS = {"dfs.http.policy": "HTTPS_ONLY"}
 VIEW = {"fs.viewfs.mounttable.v.link./user": "hdfs://one:8020/home"}
+HOMES = {"dfs.user.home.dir.prefix": "/home/"}
+VIEW_HOMES = {
+    "fs.viewfs.mounttable.v.link./homes": "hdfs://one:8020/h",
+    "fs.viewfs.mounttable.v.homedir": "/homes",
+}
 
 
 def web_hdfs(
@@ -43,6 +48,8 @@ def web_hdfs(
         ("hdfs://ns1", HA, "", ("http", ("nn1:50070", "nn2:50070"), None)),
         ("s3a://bucket", HA, "hdfs://ns1/s", ("http", ("nn1:50070", "nn2:50070"), "/s")),
         ("viewfs://v", VIEW, "", ("http", ("one:9870",), "/home/alice/.submit_tf_job/staging")),
+        ("hdfs://nn/x", HOMES, "", ("http", ("nn:9870",), "/home/alice/.submit_tf_job/staging")),
+        ("viewfs://v", VIEW_HOMES, "", ("http", ("one:9870",), "/h/alice/.submit_tf_job/staging")),
         ("s3a://bucket", {}, "", None),
         ("viewfs://v", {}, "", None),
     ],

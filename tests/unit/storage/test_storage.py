@@ -124,7 +124,8 @@ def test_hdfs_without_a_host_means_the_default(tmp_path: Path) -> None:
 def test_homes(tmp_path: Path) -> None:
     assert open_storage("hdfs://nn:1").home("alice") == "/user/alice"
     conf = write_conf(tmp_path, hdfs={"dfs.user.home.dir.prefix": "/home/"})
-    assert open_storage("hdfs://nn:1", hadoop_conf=conf).home("alice") == "/home/alice"
+    for uri in ("hdfs://nn:1", "webhdfs://nn:9870"):
+        assert open_storage(uri, hadoop_conf=conf).home("alice") == "/home/alice"
     assert open_storage("/").home("root").startswith("/")
     with pytest.raises(UsageError, match="no home of nobody-here"):
         open_storage("/").home("nobody-here")
