@@ -197,6 +197,18 @@ def test_what_earlier_uploads_have_left_is_swept(job: Cluster, hdfs: WebNameNode
     assert hdfs.children("/models") == [".m.b-chief-0-01.tfjob-tmp", ".m.mine.tmp", "m"]
 
 
+def test_what_uploads_to_a_longer_name_have_left_is_theirs(job: Cluster, hdfs: WebNameNode) -> None:
+    long_ago = int(time.time() * 1000) - 25 * 3600 * 1000
+    names = [".m.v2.a-chief-0-01.1700000000000.tfjob-old", ".m.v2.a-chief-0-01.tfjob-tmp"]
+    for name in names:
+        hdfs.put(f"/models/{name}/x", b"of m.v2")
+        hdfs.directories[f"/models/{name}"] = long_ago
+    storing(job, on(hdfs))
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    assert stored(hdfs) == NEW
+    assert hdfs.children("/models") == [*names, "m"]
+
+
 def test_later_container_of_a_task_replaces_its_output(job: Cluster, hdfs: WebNameNode) -> None:
     """Its first container stored the output, and was lost before it could say so."""
     storing(job, on(hdfs))
@@ -499,6 +511,22 @@ def test_an_output_that_cannot_be_emptied_for_a_retry_fails_the_task(
     failure = job.report()["first_failure"]
     assert (failure["task"], failure["reason"]) == ("chief-0", "input-failed")
     assert "/tfjob-outputs/m cannot be made: " in failure["message"]
+
+
+def test_a_file_in_place_of_an_output_is_removed_for_a_retry(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    chief = f"rmdir $TFJOB_OUTPUT_M; echo $TFJOB_GENERATION > $TFJOB_OUTPUT_M; {HOLD}"
+    roles = {"chief": role(1, "trains", chief), "worker": role(1, "trains", HOLD)}
+    retries = {"max": 3, "on": ["lost"]}
+    job.job({**roles, "witness": WITNESS}, data=output(on(hdfs)), retries=retries, grace_s=20)
+    job.start()
+    job.printed("chief-0", "generation 0")
+    job.printed("worker-0", "generation 0")
+    job.replace("worker-0")
+    job.printed("chief-0", "generation 1")
+    job.succeeds()
+    assert stored(hdfs) == {"m": b"1\n"}
 
 
 @pytest.mark.parametrize("on_retry", ["empty", "keep"])

@@ -121,10 +121,14 @@ class Data:
         """
         for name, item in self.task["outputs"].items():
             if item["upload"] and item["on_retry"] == "empty":
-                folder = self._make_folder(OUTPUTS, name)
+                path = os.path.join(self.info.cwd, OUTPUTS, name)  # perhaps of a file
                 gone = os.path.join(self.info.cwd, OUTPUTS, f".{name}.gone")
-                with contextlib.suppress(OSError):  # the program has removed it
-                    os.rename(folder, f"{gone}-{int(time.monotonic() * 1000)}")
+                try:
+                    os.rename(path, f"{gone}-{int(time.monotonic() * 1000)}")
+                except OSError as err:
+                    if os.path.lexists(path):  # else the program has removed it
+                        text = f"{path} cannot be emptied: {err.strerror}"
+                        raise BootstrapProblem(text, FETCH_FAILED) from err
                 self._make_folder(OUTPUTS, name)
         in_thread("remover", self._remove_former, lambda err: log(f"old outputs stay: {err!r}"))
 

@@ -273,10 +273,21 @@ class OutputUpload:
         found = []
         with contextlib.suppress(NotFound):  # the directory does not exist
             for path, _, _ in self.store.list(posixpath.dirname(self.target)):
-                if path.startswith(self.prefix) and path.endswith(OLD):
-                    at = path[: -len(OLD)].rpartition(".")[2]
-                    found += [(int(at), path)] if at.isdecimal() else []
+                parts = self._hidden_parts(path, OLD)
+                if len(parts) == 2 and parts[1].isdecimal():
+                    found.append((int(parts[1]), path))
         return sorted(found)
+
+    def _hidden_parts(self, path: str, end: str) -> list[str]:
+        """Return the parts of a hidden name of an upload to this place: its mark and, of what it
+        has renamed away, the time. [] for another name.
+
+        A mark has no dot. So `.m.v2.MARK.tfjob-tmp`, of an upload to `m.v2`, has one part too many
+        for `m`.
+        """
+        if not (path.startswith(self.prefix) and path.endswith(end)):
+            return []
+        return path[len(self.prefix) : -len(end)].split(".")
 
     def _bring_back(self, old: str) -> None:
         """Rename a former output from its hidden name back to its place, or, if something else
@@ -549,7 +560,7 @@ class OutputUpload:
             elif at < before:
                 self._move_away(path)
         for path, _, _ in self.store.list(posixpath.dirname(self.target)):
-            if path.startswith(self.prefix) and path.endswith(NEW):
+            if len(self._hidden_parts(path, NEW)) == 1:
                 left = self.store.version(path)
                 if left and left[0] < before:
                     self.store.remove(path)
