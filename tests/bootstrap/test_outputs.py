@@ -209,6 +209,14 @@ def test_what_uploads_to_a_longer_name_have_left_is_theirs(job: Cluster, hdfs: W
     assert hdfs.children("/models") == [*names, "m"]
 
 
+def test_an_output_has_the_longest_name_that_hdfs_accepts(job: Cluster, hdfs: WebNameNode) -> None:
+    place = "/models/" + 127 * "ü"
+    hdfs.put(f"{place}/old", b"old")
+    storing(job, on(hdfs, place), overwrite=True)
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    assert stored(hdfs, place) == NEW
+
+
 def test_later_container_of_a_task_replaces_its_output(job: Cluster, hdfs: WebNameNode) -> None:
     """Its first container stored the output, and was lost before it could say so."""
     storing(job, on(hdfs))
@@ -218,6 +226,35 @@ def test_later_container_of_a_task_replaces_its_output(job: Cluster, hdfs: WebNa
     job.start("chief-0", env={"HADOOP_USER_NAME": "alice"})
     assert job.wait("chief-0") == 0, job.stderr("chief-0")
     assert stored(hdfs) == NEW
+
+
+def test_containers_of_two_application_masters_do_not_share_a_hidden_name(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    """An ApplicationMaster counts its containers anew, and a lost one may still upload."""
+    arrived, may_go = threading.Event(), threading.Event()
+
+    def hold(operation: str, path: str) -> None:
+        if operation == "DATA" and path.endswith("/x"):
+            hdfs.before = lambda _operation, _path: None
+            arrived.set()
+            may_go.wait(240)
+
+    hdfs.before = hold
+    both = "echo $CONTAINER_ID > $TFJOB_OUTPUT_M/x; echo $CONTAINER_ID > $TFJOB_OUTPUT_M/y"
+    ids = [f"container_1700000000000_0001_{attempt}_000002" for attempt in ("01", "02")]
+    job.job({"chief": role(1, "trains", both)}, data=output(on(hdfs)))
+    job.start(env={"CONTAINER_ID": ids[0]})
+    assert arrived.wait(240)
+    first = job.runs["chief-0"]
+    job.until(lambda: any(path.endswith("/y") for path in hdfs.files))
+    job.start(env={"CONTAINER_ID": ids[1]})
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    may_go.set()
+    assert first.wait(240) == 0
+    found = stored(hdfs)
+    assert found.keys() == {"x", "y"}
+    assert len(set(found.values())) == 1
 
 
 # --- odd contents ---------------------------------------------------------------------------------
@@ -687,7 +724,7 @@ def test_what_trying_again_cannot_change_fails_at_once(
 
 
 def _mark(job: Cluster) -> str:
-    container = job.places["chief-0"][0].name.rpartition("_")[2]
+    container = job.places["chief-0"][0].name.split("_", 2)[2]
     return f"{job.task['run']}-chief-0-{container}"
 
 

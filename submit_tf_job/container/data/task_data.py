@@ -225,7 +225,9 @@ class Data:
             if beside:  # else of `every-task` what all have in common
                 told = uri = f"{uri}.failed-{self.info.run}"
             run, task = self.info.run, self.info.name
-            mark = f"{run}-{task}-{self.info.container.rpartition('_')[2]}"
+            # application, attempt, number: each ApplicationMaster counts its containers anew
+            container = "_".join(self.info.container.split("_")[-3:])
+            mark = f"{run}-{task}-{container}"
             step = {"do": "upload", "name": name, "uri": uri, "told": told, "from": folder}
             step.update(overwrite=overwrite or beside, beside=beside)
             steps.append(dict(step, run=run, task=task, mark=mark))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import posixpath
@@ -30,6 +31,7 @@ SIDE_BY_SIDE = 4
 MARK = ".submit_tf_job"  # a file in each stored output; readers of Hadoop skip such names
 NEW, OLD = ".tfjob-tmp", ".tfjob-old"
 LEFT_MS = 24 * 3600 * 1000  # the age at which what an upload left is nobody's any more
+LONGEST = 64  # bytes of a target's name that its hidden names repeat
 TURNS = 5  # how often something else may come to the place between two steps
 CLEAR_S = 60.0  # how long it is tried to clear away what an output has replaced
 NAMED = 3  # entries that a message names
@@ -107,6 +109,16 @@ def _signature_of(content: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) and {"run", "task"} <= set(found) else {}
 
 
+def _shortened(name: str) -> str:
+    """Return a name, or another one in place of a long name. The hidden names of an upload also
+    have its mark, and file systems accept 255 bytes.
+    """
+    encoded = name.encode("utf-8", "surrogateescape")
+    if len(encoded) <= LONGEST:
+        return name
+    return f"{name[:10]}-{hashlib.sha256(encoded).hexdigest()[:16]}"
+
+
 class OutputUpload:
     """The upload of one output. Either the whole output is put at its place or nothing, and no
     result of the training is deleted. Another process may repeat the steps.
@@ -126,7 +138,7 @@ class OutputUpload:
     ) -> None:
         self.store, self.target, self.step, self.copying = store, target, step, copying
         folder, name = posixpath.split(target)
-        self.prefix = posixpath.join(folder, f".{name}.")
+        self.prefix = posixpath.join(folder, f".{_shortened(name)}.")
         self.place = self.prefix + step["mark"] + NEW
         self.own_old = self.prefix + step["mark"] + "."  # how what it renames away begins
         self.old = ""  # what it has renamed away
