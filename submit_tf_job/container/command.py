@@ -345,6 +345,7 @@ class TaskCommand:
         if self.info.index or kind in (contract.KIND_SERVES, contract.KIND_SIDECAR):
             return {}
         outputs = [path for name, path in self.env.items() if name.startswith(contract.ENV_OUTPUT)]
+        outputs += self.data.collected if self.data else []
         return dict(
             self.observers.run(
                 "files that the program leaves are not known",

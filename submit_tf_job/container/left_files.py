@@ -30,7 +30,7 @@ def files_below(directory: str, without: Iterable[str] = ()) -> dict[str, int]:
 
     Args:
         directory: The directory.
-        without: Directories that are skipped, such as those of outputs.
+        without: Directories and files that are skipped, such as those of outputs.
     """
     found: dict[str, int] = {}
     seen, left_out = 0, set(filter(None, map(_identity_of, without)))
@@ -48,9 +48,11 @@ def files_below(directory: str, without: Iterable[str] = ()) -> dict[str, int]:
             if name.startswith((".", "tfjob-")) or os.path.islink(path):
                 continue
             try:
-                found[os.path.relpath(path, directory)] = os.path.getsize(path)
+                status = os.stat(path)
             except OSError:
                 continue
+            if (status.st_dev, status.st_ino) not in left_out:
+                found[os.path.relpath(path, directory)] = status.st_size
     return found
 
 

@@ -368,7 +368,7 @@ OUTPUT = Keys(
             otherwise="`false`", words="replace"),
         Key("collect", _COLLECTED, "Files and directories that the program writes beside its "
             "output: paths and patterns, from the directory in which the command starts. They are "
-            "moved into the output when the command has ended.", (["model.keras", "*.csv"],),
+            "stored with the output.", (["model.keras", "*.csv"],),
             otherwise="`[]`", words="files keep patterns"),
     ],
     rules={

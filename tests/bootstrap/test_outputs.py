@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.bootstrap.harness import HOLD, WITNESS, Cluster, role
+from tests.bootstrap.harness import HOLD, UNTIL_GO, WITNESS, Cluster, role
 from tests.world.web_hdfs import CLOSE, Fault, WebNameNode, web_name_node
 
 WRITE = "mkdir $TFJOB_OUTPUT_M/deep; echo new > $TFJOB_OUTPUT_M/deep/x"
@@ -598,6 +598,43 @@ def test_files_of_the_working_directory_are_collected(job: Cluster, hdfs: WebNam
     [warning] = job.report()["warnings"]
     assert "left 'left.txt' (2 B)" in warning
     assert "`run --keep left.txt`, or `collect` of an output, stores it" in warning
+
+
+def test_collected_files_are_stored_from_where_they_are(job: Cluster, hdfs: WebNameNode) -> None:
+    write = (
+        "mkdir ck best; echo 1 > ck/1; echo b > best/b; ln -s $PWD/ck/1 ck/last; "
+        "ln -s ../best ck/best; mkdir ck/none; rmdir $TFJOB_OUTPUT_M; echo own > $TFJOB_OUTPUT_M"
+    )
+    storing(job, on(hdfs), write, collect=["ck"])
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    tree = {"m": b"own\n", "ck/1": b"1\n", "ck/last": b"1\n", "ck/best/b": b"b\n"}
+    assert stored(hdfs) == tree
+    assert "/models/m/ck/none" in hdfs.directories
+
+
+def test_a_retry_stores_what_it_has_written_and_not_what_a_failure_had(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    chief = (
+        "if [ $TFJOB_GENERATION = 1 ]; then cat model.keras; echo new > model.keras; "
+        f"{HOLD}; else {UNTIL_GO}; rm ../go; echo old > model.keras; exit 3; fi"
+    )
+    roles = {"chief": role(1, "trains", chief), "worker": role(1, "trains", HOLD)}
+    data = output(on(hdfs), on_retry="keep", on_failure="keep", collect=["*.keras"])
+    retries = {"max": 3, "on": ["lost"]}
+    job.job({**roles, "witness": WITNESS}, data=data, retries=retries, grace_s=20)
+    job.start()
+    job.printed("worker-0", "generation 0")
+    job.kill("worker-0")
+    job.runs["worker-0"].wait()
+    job.go()
+    job.until(lambda: hdfs.children("/models") == [aside(job).rpartition("/")[2]])
+    job.start("worker-0")
+    job.printed("chief-0", "generation 1")
+    assert "old" in job.stdout("chief-0")
+    job.succeeds()
+    assert stored(hdfs, aside(job)) == {"model.keras": b"old\n"}
+    assert stored(hdfs) == {"model.keras": b"new\n"}
 
 
 def test_nothing_to_collect_fails_as_an_empty_output(job: Cluster, hdfs: WebNameNode) -> None:

@@ -1,14 +1,12 @@
-"""Put files of the working directory into the directory of an output (`collect`)."""
+"""Find the files of the working directory that are stored with an output (`collect`)."""
 
 from __future__ import annotations
 
 import glob
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from submit_tf_job.container.info import log
 from submit_tf_job.container.left_files import is_the_programs
 
 
@@ -54,22 +52,3 @@ def collected(directory: str, patterns: Sequence[str], before: Mapping[str, Any]
     """
     found = states(directory, patterns)
     return [name for name in found if name not in before or found[name] != before[name]]
-
-
-def collect(
-    directory: str, patterns: Sequence[str], before: Mapping[str, Any], target: str
-) -> None:
-    """Move the files that match patterns (`collected`) into the directory `target`, under the same
-    relative paths; a file that exists there is not replaced. A file that cannot be moved is logged,
-    and stays.
-    """
-    for name in collected(directory, patterns, before):
-        to = os.path.join(target, name)
-        if os.path.lexists(to):
-            log(f"{name} is not collected: the program has written it to {to}, too")
-            continue
-        try:
-            os.makedirs(os.path.dirname(to), exist_ok=True)
-            shutil.move(os.path.join(directory, name), to)
-        except OSError as err:
-            log(f"{name} cannot be collected: {err}")

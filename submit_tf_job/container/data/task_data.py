@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, own_python
-from submit_tf_job.container.data.collect import collect, collected, states
+from submit_tf_job.container.data.collect import collected, states
 from submit_tf_job.container.data.store import StoreError, retry
 from submit_tf_job.container.data.upload import is_empty
 from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
@@ -65,6 +65,7 @@ class Data:
         self.reads = info.role in self.task["readers"]
         self.needs = self.reads or info.role in self.task["onlookers"]  # no share, but all files
         self.before: dict[str, dict[str, Any]] = {}  # what `collect` of an output finds already
+        self.collected: list[str] = []  # paths that are stored with an output
 
     # --- before the command ---
     def prepare(self) -> None:
@@ -215,8 +216,7 @@ class Data:
         steps = []
         for name, item, uri in self._own_outputs(failed):
             folder, overwrite = os.path.join(self.info.cwd, OUTPUTS, name), item["overwrite"]
-            patterns, before = item.get("collect", []), self.before.get(name, {})
-            wrote = not is_empty(folder) or collected(self.info.workdir, patterns, before)
+            wrote = not is_empty(folder) or self._collected(name)
             if (failed or item["upload"] == "all-that-write") and not wrote:
                 log(f"the output {name} is passed over: this task wrote nothing")
                 self.warn("", name)
@@ -232,6 +232,11 @@ class Data:
             step.update(overwrite=overwrite or beside, beside=beside)
             steps.append(dict(step, run=run, task=task, mark=mark))
         return steps
+
+    def _collected(self, name: str) -> list[str]:
+        """Return the paths, relative to `workdir`, of what `collect` of an output names."""
+        patterns = self.task["outputs"][name].get("collect", [])
+        return collected(self.info.workdir, patterns, self.before.get(name, {}))
 
     def unstored(self) -> Iterator[tuple[str, str]]:
         """Yield a warning that the task was stopped before an output was stored, and the output's
@@ -253,9 +258,9 @@ class Data:
         """
         limit_s = float(self.info.task["finish_timeout_s"])
         for step in steps:
-            name = step["name"]
-            patterns = self.task["outputs"][name].get("collect", [])
-            collect(self.info.workdir, patterns, self.before.get(name, {}), step["from"])
+            names = self._collected(step["name"])
+            step["collected"] = {name: os.path.join(self.info.workdir, name) for name in names}
+            self.collected += step["collected"].values()
         copy = _Copy(self, steps, *((limit_s, limit_s) if failed else (limit_s + KEPT_S,)))
         try:
             done = copy.run()
@@ -458,7 +463,8 @@ class _Copy:
         until, uri = when(time.time() + last_s), step["uri"]
         text = f"cannot be stored at {uri} yet; it is tried again until {until}"
         if stage == 2:
-            place = (step["from"], self.data.info.node, until)
+            beside = f" (and in {self.data.info.workdir})" if step.get("collected") else ""
+            place = (step["from"] + beside, self.data.info.node, until)
             text = f"could not be stored at {uri} within finish_timeout; "
             text += "it is in {} on {} until {}, and is tried again".format(*place)
         self.data.warn(f"the output {step['name']} {text}: {err}", step["name"])

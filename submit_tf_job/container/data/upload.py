@@ -144,6 +144,8 @@ class OutputUpload:
         self.old = ""  # what it has renamed away
         self.aside = f"{target}.failed-{step['run']}"
         self.was: Version | None = None
+        self.sources: dict[str, str] = {}  # of each file its path on this disk
+        self.directories: set[str] = set()
         self.left: dict[str, str] = {}  # what cannot be stored, and why
         self.refused: list[str] = []  # of these the store refuses the name
         self.marked = True  # the output has the mark, whose name the job does not use itself
@@ -162,8 +164,8 @@ class OutputUpload:
             self.old = self.step["stored"]
             self._clear_away()
             return
-        directories, files = self._find_entries()
-        if not files:
+        self._find_entries()
+        if not self.sources:
             raise StoreError(self._left_text() or f"nothing was written to {self.step['from']}")
         self._with_retries(self._begin_upload)
         if not self.store.renames:
@@ -173,7 +175,7 @@ class OutputUpload:
         else:
             self._with_retries(lambda: self.store.remove(self.place))
         try:
-            self._write_entries(directories, files)
+            self._write_entries()
             self._rename_to_target()
             for path in self.former:
                 self._with_retries(partial(self.store.remove, path))
@@ -210,30 +212,51 @@ class OutputUpload:
         return found
 
     # --- what is to be stored ---
-    def _find_entries(self) -> tuple[list[str], list[str]]:
-        """Return the directories and files of the output."""
-        directories: list[str] = []
-        files: list[str] = []
-        for kind, name, why in entries(self.step["from"]):
-            if kind == LEFT:
-                self.left[name] = why
-            elif kind == NOTHING:
-                self._log_note(f"{name} {why}; it is not stored")
-            else:
-                (files if kind == FILE else directories).append(name)
-                if name == MARK:
-                    self.marked = False
-                    self.left[name] = "has the name of this program's own mark"
-        if files == [""]:
-            stored = posixpath.join(self.step["uri"], self._stored_name(""))
-            self._log_note(f"the program wrote a file in place of its directory; it is at {stored}")
-        return directories, files
+    def _find_entries(self) -> None:
+        """Find the directories and files of the output: those of its directory, and what is
+        collected beside it.
 
-    def _stored_name(self, name: str) -> str:
-        """Return a file's path relative to the directory that is uploaded to. For an output that is
-        a single file (`name` is ""), return the base name of its local path.
+        Raises:
+            StoreError: The directory cannot be read.
         """
-        return name or os.path.basename(self.step["from"])
+        folder, beside = self.step["from"], self.step.get("collected", {})
+        for top, root in [("", folder), *sorted(beside.items())]:
+            try:
+                for kind, below, why in entries(root):
+                    name = "/".join(filter(None, (top, below)))
+                    self._take_entry(kind, name, os.path.join(root, below).rstrip("/"), why)
+            except StoreError as err:
+                if top:
+                    self.left[top] = f"cannot be read: {err}"
+                elif not (beside and isinstance(err, NotFound)):  # the program has removed it
+                    raise
+        self.directories.update(name for name, path in beside.items() if os.path.isdir(path))
+        for name in [*beside, *self.sources]:
+            while posixpath.dirname(name):
+                name = posixpath.dirname(name)
+                self.directories.add(name)
+
+    def _take_entry(self, kind: str, name: str, path: str, why: str) -> None:
+        """Note an entry of the output, by the name that it is stored under."""
+        if kind == LEFT:
+            self.left[name] = why
+        elif kind == NOTHING:
+            self._log_note(f"{shown(name)} {why}; it is not stored")
+        elif kind == DIRECTORY:
+            self.directories.add(name)
+        elif name in self.sources:
+            text = "is also in its directory; that of the working directory is not stored"
+            self._log_note(f"{shown(name)} {text}")
+        elif name:
+            self.sources[name] = path
+        else:
+            name = os.path.basename(path)
+            self.sources[name] = path
+            stored = posixpath.join(self.step["uri"], name)
+            self._log_note(f"the program wrote a file in place of its directory; it is at {stored}")
+        if name == MARK and kind in (FILE, DIRECTORY):
+            self.marked = False
+            self.left[name] = "has the name of this program's own mark"
 
     def _is_partial(self) -> bool:
         """Return whether entries are missing that cannot be stored, so that the upload must not be
@@ -347,24 +370,24 @@ class OutputUpload:
         self.store.write(path, [text], len(text))
 
     # --- copying ---
-    def _write_entries(self, directories: list[str], files: list[str]) -> None:
+    def _write_entries(self) -> None:
         """Write all that can be stored to `place`, and the mark.
 
         Raises:
             StoreError: No file could be stored, or the store does not respond.
         """
         self._with_retries(partial(self.store.mkdirs, self.place))
-        for name in sorted(directories):
+        for name in sorted(self.directories):
             self._store_entry(name, partial(self.store.mkdirs, posixpath.join(self.place, name)))
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            stored = list(pool.map(self._send_file, sorted(files)))
+            stored = list(pool.map(self._send_file, sorted(self.sources)))
         if not any(stored):
             raise StoreError(self._left_text())
         if self.marked:
             self._with_retries(self._write_mark)
         self.complete = True
         new = {MARK}
-        for name in map(self._stored_name, files):
+        for name in self.sources:
             while name:  # to remove an object removes what is below its name, too
                 new.add(name)
                 name = posixpath.dirname(name)
@@ -385,8 +408,7 @@ class OutputUpload:
         return True
 
     def _send_file(self, name: str) -> bool:
-        source = os.path.join(self.step["from"], name).rstrip("/")
-        target = posixpath.join(self.place, self._stored_name(name))
+        source, target = self.sources[name], posixpath.join(self.place, name)
         attempts: list[int] = []  # bytes of each
         size = 0
 
