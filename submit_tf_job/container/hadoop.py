@@ -102,15 +102,28 @@ def for_native(conf: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def web_addresses(authority: str, conf: Mapping[str, str]) -> tuple[str, list[str]]:
+def addresses_of_webhdfs(scheme: str, authority: str, conf: Mapping[str, str]) -> list[str]:
+    """Return the addresses that the authority of a `webhdfs:` or `swebhdfs:` URI stands for: those
+    of a nameservice, or itself (WebHdfsFileSystem.initialize).
+    """
+    if authority not in listed(conf, "dfs.nameservices"):
+        return [authority]
+    protocol = "https" if scheme == "swebhdfs" else "http"
+    return web_addresses(authority, conf, protocol)[1] or [authority]
+
+
+def web_addresses(
+    authority: str, conf: Mapping[str, str], protocol: str = ""
+) -> tuple[str, list[str]]:
     """Return the scheme (`http` or `https`) and the web addresses of the NameNodes that an
-    authority stands for.
+    authority stands for; of `protocol`, or of the one that HDFS uses.
 
     An authority is a nameservice, or the RPC address of a NameNode. The rules are those of Hadoop's
     DFSUtil.getInfoServer, which finds the nameservice of an address first, and of
     DFSUtilClient.getHaNnWebHdfsAddresses.
     """
-    scheme = "https" if conf.get("dfs.http.policy", "").upper() == "HTTPS_ONLY" else "http"
+    is_secure = conf.get("dfs.http.policy", "").upper() == "HTTPS_ONLY"
+    scheme = protocol or ("https" if is_secure else "http")
     is_service, addresses = authority in listed(conf, "dfs.nameservices"), []
     for suffix in _suffixes_of(authority, conf):
         own = conf.get(f"dfs.namenode.{scheme}-address{suffix}", "")

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from submit_tf_job.container import untrusted
 from submit_tf_job.container.hadoop import (
+    addresses_of_webhdfs,
     default_authority,
     default_file_system,
     home_directory,
@@ -105,10 +106,16 @@ def open_storage(
     # UserGroupInformation.isSecurityEnabled
     secure = conf.get("hadoop.security.authentication", "simple").lower() == "kerberos"
     proxied = as_proxy and secure
+    addresses = addresses_of_webhdfs(scheme, authority, conf)
+    is_service = authority in listed(conf, "dfs.nameservices")
+    root = f"hdfs://{authority}" if is_service else None
     if scheme == "hdfs" and proxied:
+        root = f"hdfs://{authority}"
         protocol, addresses = web_addresses(authority, conf)
         scheme = "swebhdfs" if protocol == "https" else "webhdfs"
-        authority = next(iter(addresses), authority)
+        if not addresses:
+            raise SettingsError(f"{root}: the Hadoop configuration names no web address of it")
+        authority = authority if is_service else addresses[0]
     if scheme in ("hdfs", "viewfs"):
         from submit_tf_job.storage.hdfs import HdfsStorage
 
@@ -119,6 +126,8 @@ def open_storage(
         return WebHdfsStorage(
             scheme,
             authority,
+            addresses,
+            root=root,
             conf=conf,
             user=user,
             kerberos=secure,

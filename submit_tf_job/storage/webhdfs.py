@@ -8,12 +8,14 @@ more requests to write. Source of the operations: WebHDFS REST API, `NamenodeWeb
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fsspec.implementations.webhdfs import WebHDFS
+from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
-from submit_tf_job.container.hadoop import default_file_system, home_directory, host_and_port
+from submit_tf_job.container.hadoop import default_authority, home_directory, host_and_port
 from submit_tf_job.errors import BadAnswer, UsageError
 from submit_tf_job.host.authorities import system_authorities
 from submit_tf_job.host.kerberos import library
@@ -55,13 +57,17 @@ class WebHdfsStorage(Storage):
 
     Args:
         scheme: `webhdfs` or `swebhdfs` (TLS).
-        authority: `host:port` of the NameNode's web server or of an HttpFS gateway.
+        authority: `host:port` of the NameNode's web server or of an HttpFS gateway; or a
+            nameservice.
+        addresses: What the authority stands for: `host:port` of each NameNode's web server. The
+            first that is active is used.
+        root: The same file system's URI of `hdfs:`, if it is known; `url` returns URIs on it for
+            YARN. If it is None, it is the default file system of the configuration.
         user: The user for simple authentication, or the user to impersonate as a proxy user.
         kerberos: Whether to authenticate by SPNEGO (needs requests-kerberos); the ticket then
             determines the user.
         proxied: Whether to impersonate `user` (doas).
-        conf: The Hadoop configuration. If its default file system begins with `hdfs://`, `url`
-            returns URIs on it for YARN.
+        conf: The Hadoop configuration.
         timeout_s: The largest number of seconds without data, for each request.
     """
 
@@ -69,7 +75,9 @@ class WebHdfsStorage(Storage):
         self,
         scheme: str,
         authority: str,
+        addresses: Sequence[str],
         *,
+        root: str | None,
         user: str | None,
         kerberos: bool,
         proxied: bool,
@@ -77,29 +85,40 @@ class WebHdfsStorage(Storage):
         timeout_s: float,
     ) -> None:
         super().__init__(f"{scheme}://{authority}")
-        host, port = host_and_port(authority)
         self._conf = conf
-        root = default_file_system(conf).rstrip("/")
-        self._hdfs_root = root if root.startswith("hdfs://") else None
+        if root is None and (default := default_authority(conf, "hdfs")):
+            root = f"hdfs://{default}"
+        self._hdfs_root = root
         options: dict[str, Any] = {"user": user}
         if kerberos:
             options = {"kerberos": True, "kerb_kwargs": _spnego_options()}
         if proxied:
             options["proxy_to"] = user
         with translated(self.root):
-            self._client = _Client(
-                timeout_s,
-                host=host,
-                port=port or DEFAULT_PORTS[scheme],
-                use_https=scheme == "swebhdfs",
-                **options,
-            )
+            self._clients = [
+                _Client(
+                    timeout_s,
+                    host=host,
+                    port=port or DEFAULT_PORTS[scheme],
+                    use_https=scheme == "swebhdfs",
+                    **options,
+                )
+                for host, port in map(host_and_port, addresses)
+            ]
 
     def _send_operation(
         self, operation: str, path: str, method: str = "get", **options: Any
     ) -> Any:
-        """Send one WebHDFS operation and return fsspec's response."""
-        return self._client._call(operation, method, path, **options)  # every request of fsspec
+        """Send one WebHDFS operation to the active NameNode and return fsspec's response."""
+        for _ in self._clients[1:]:
+            try:
+                return self._clients[0]._call(operation, method, path, **options)
+            except Exception as error:  # noqa: PERF203 - mostly one address
+                if not _was_not_served(error):
+                    raise
+                self._clients = self._clients[1:] + self._clients[:1]
+        # every request of fsspec
+        return self._clients[0]._call(operation, method, path, **options)
 
     def _request_json(
         self, operation: str, path: str, method: str = "get", **options: Any
@@ -157,7 +176,7 @@ class WebHdfsStorage(Storage):
         if not where:
             raise BadAnswer(f"{self.root}{path}: CREATE named no DataNode", hint=CHECK_ADDRESS)
         broken: list[Exception] = []
-        answer = self._client.session.put(
+        answer = self._clients[0].session.put(
             where,
             data=_pieces_to_the_end(pieces, broken),
             headers={"Content-Type": "application/octet-stream"},
@@ -176,6 +195,16 @@ class WebHdfsStorage(Storage):
     def _make_directory(self, path: str, mode: int) -> None:
         if not self._request_json("MKDIRS", path, "put", permission=f"{mode:o}").get("boolean"):
             raise UsageError(f"{self.root}{path}: the directory could not be made")
+
+
+def _was_not_served(error: Exception) -> bool:
+    """Return whether a NameNode has carried out nothing, because it is not active or cannot be
+    reached: then another one may be asked.
+    """
+    reason = getattr(error.args[0] if error.args else None, "reason", None)  # of requests' errors
+    if isinstance(reason, (ConnectTimeoutError, NewConnectionError)):
+        return True
+    return bool(re.search("in state (standby|observer)|in startup mode", str(error)))
 
 
 def _spnego_options() -> dict[str, Any]:

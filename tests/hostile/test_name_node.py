@@ -1,4 +1,5 @@
-"""A NameNode that responds after the caller gave up: the process exits with its own status."""
+"""A NameNode that responds after the caller gave up: the process exits with its own status. One that
+is not active: the other one is asked."""
 
 from __future__ import annotations
 
@@ -8,8 +9,15 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
+from submit_tf_job.container.data.stores import open_store
+from submit_tf_job.errors import ClusterUnavailable
+from submit_tf_job.storage import open_storage
+from tests.builders.host import hadoop_xml
 from tests.tool import until
 from tests.world.name_node import late_name_node
+from tests.world.web_hdfs import Fault, web_name_node
 
 # Python says that it ends, and takes two seconds for it, so that the answer comes while it is at it;
 # with the path of a file, two seconds more from when that is there.
@@ -69,3 +77,34 @@ def test_command_exits_with_its_status_after_an_abandoned_call() -> None:
         )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("no answer within 0.3 s\nsubmit_tf_job "), "its output"
+
+
+@pytest.mark.parametrize("other", ["standby", "down"])
+def test_webhdfs_of_a_nameservice_is_that_of_its_active_name_node(
+    tmp_path: Path, other: str
+) -> None:
+    said = "Operation category READ is not supported in state standby."
+
+    def refuse(_operation: str, _path: str) -> None:
+        raise Fault(403, "StandbyException", said)
+
+    with web_name_node() as standby, web_name_node() as active:
+        standby.before = refuse
+        active.put("/d/x", b"content")
+        places = {"nn1": standby.address if other == "standby" else "127.0.0.1:1"}
+        places["nn2"] = active.address
+        web = {f"dfs.namenode.http-address.ns2.{node}": at for node, at in places.items()}
+        more = {"dfs.nameservices": "ns1, ns2", "dfs.ha.namenodes.ns2": "nn1,nn2"}
+        (tmp_path / "core-site.xml").write_text(hadoop_xml({"fs.defaultFS": "hdfs://ns1"}))
+        (tmp_path / "hdfs-site.xml").write_text(hadoop_xml({**more, **web}))
+        storage = open_storage("webhdfs://ns2", hadoop_conf=tmp_path, user="alice")
+        assert storage.read("/d/x") == b"content"
+        assert storage.stat("hdfs://ns2/d/x").size == 7
+        assert storage.url("/d") == "hdfs://ns2/d"
+        environ = {"HADOOP_CONF_DIR": str(tmp_path), "HADOOP_USER_NAME": "alice"}
+        store, path = open_store("webhdfs://ns2/d/x", environ)
+        assert b"".join(store.read(path)) == b"content"
+        assert ("GET", "GETFILESTATUS", "alice") in active.asked
+        active.before = refuse
+        with pytest.raises(ClusterUnavailable):
+            storage.stat("/d/x")

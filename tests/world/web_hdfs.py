@@ -19,6 +19,7 @@ from unicodedata import normalize
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 PREFIX = "/webhdfs/v1"
+OWNED = {"owner": "alice", "group": "users", "permission": "644"}
 CLOSE = 0  # a status: the connection is closed without an answer
 LONGEST_NAME, LONGEST_PATH = 255, 8000  # bytes (FSDirectory), characters (NameNodeRpcServer)
 
@@ -173,11 +174,11 @@ class WebNameNode:
 
     def _status(self, path: str) -> dict[str, Any]:
         if path in self.files:
-            found = {"type": "FILE", "length": len(self.files[path])}
+            found = {"type": "FILE", "length": len(self.files[path]), **OWNED}
             return {**found, "modificationTime": self.written.get(path, 1)}
         if path in self.directories:
             found = {"type": "DIRECTORY", "length": 0, "fileId": self.inodes.get(path, 0)}
-            return {**found, "modificationTime": self.directories[path]}
+            return {**found, **OWNED, "modificationTime": self.directories[path]}
         raise Fault(404, "FileNotFoundException", f"{path} does not exist")
 
     def _rename(self, source: str, target: str) -> None:

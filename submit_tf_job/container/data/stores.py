@@ -210,7 +210,9 @@ def open_store(uri: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
     if scheme == "file":
         return Disk(), path
     if scheme in ("webhdfs", "swebhdfs"):
-        return WebHdfs("https" if scheme == "swebhdfs" else "http", [authority], env), path
+        conf = hadoop.properties(env)
+        addresses = hadoop.addresses_of_webhdfs(scheme, authority, conf)
+        return WebHdfs("https" if scheme == "swebhdfs" else "http", addresses, env), path
     if scheme in ("hdfs", "viewfs"):
         return _open_hdfs(scheme, authority, path, env)
     return _open_fsspec(scheme, authority), path

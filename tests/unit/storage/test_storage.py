@@ -138,6 +138,16 @@ def test_webhdfs_gives_yarn_the_hdfs_uri(tmp_path: Path) -> None:
     assert open_storage("webhdfs://nn:9870").url("/x") == "webhdfs://nn:9870/x"
 
 
+def test_proxied_hdfs_keeps_its_uri(tmp_path: Path) -> None:
+    pytest.importorskip("requests_kerberos")
+    secure = {"hadoop.security.authentication": "kerberos"}
+    web = {"dfs.nameservices": "ns2", "dfs.namenode.http-address.ns2": "two:1"}
+    conf = write_conf(tmp_path, core={"fs.defaultFS": "hdfs://nn:8020", **secure}, hdfs=web)
+    for uri in ("hdfs://ns2", "hdfs://nn:8020", "hdfs://other:9000"):
+        storage = open_storage(uri, hadoop_conf=conf, user="alice", as_proxy=True)
+        assert (storage.url("/x"), storage.path(f"{uri}/x")) == (f"{uri}/x", "/x")
+
+
 def test_a_package_that_is_not_there() -> None:
     pytest.importorskip("fsspec")
     if find_spec("s3fs"):
