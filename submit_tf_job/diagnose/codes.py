@@ -21,11 +21,17 @@ ROWS: tuple[tuple[str, str, str, bool], ...] = (
     ("hdfs-safe-mode", "HDFS cannot be written: the NameNode is in safe mode", "wait; it may lack DataNodes or disk", True),  # noqa: E501
     ("hdfs-permission", "HDFS denies access; user, access and path are named", "another directory, or its owner's permission", False),  # noqa: E501
     ("hdfs-path-missing", "a path on HDFS does not exist", "check it as the job's user", True),
+    ("hdfs-no-datanode", "HDFS could not store what a task wrote: no DataNode took it", "full or dead DataNodes, or ones that the container does not reach", True),  # noqa: E501
+    ("hdfs-block-missing", "HDFS could not read a block of a file: no DataNode that has it answered", "`hdfs fsck PATH`; the network between containers and DataNodes", True),  # noqa: E501
+    ("hdfs-lease", "what a task wrote on HDFS was deleted, or taken by another writer", "a path of its own for each writer", True),  # noqa: E501
     ("uri-as-path", "the program opened an hdfs:// or s3:// address as a file of its own disk, as Python's `open` does", "`download: true` of the input, or fsspec", False),  # noqa: E501
     ("hdfs-unsupported", "the image lacks what TensorFlow needs for hdfs://", "[tensorflow-io, libhdfs and Java](data.md#tensorflow-reads-hdfs-itself), or fsspec with hdfs-native", False),  # noqa: E501
     ("hdfs-credentials", "no Kerberos ticket, and no delegation token that is still good", "`kerberos` in the job spec", False),  # noqa: E501
+    ("hdfs-principal", "the Hadoop configuration in the container does not fit the NameNode's Kerberos principal", "`hadoop: {conf: inline}`", False),  # noqa: E501
     ("hdfs-token-over", "a delegation token that has run out, or was cancelled", "`kerberos` with `login: always`: [a login of its own](kerberos.md#in-the-job)", True),  # noqa: E501
     ("kerberos-realm", "no krb5.conf with a default realm; Java needs one for tokens, too", "`kerberos: {krb5_conf: inline}`", False),  # noqa: E501
+    ("clocks-differ", "the clocks of two hosts differ by more than Kerberos or YARN allows", "the administrator sets them; `placement` avoids a node", True),  # noqa: E501
+    ("certificate-untrusted", "Java does not know who signed the certificate of a server", "the authority's certificate in its store", False),  # noqa: E501
     ("input-failed", "a download failed before the command started; the sentence names the path and the file system's own words", "rights, the image's libraries, the Hadoop configuration in the container: [data.md](data.md#file-systems)", True),  # noqa: E501
     ("output-failed", "the command succeeded, and what it left could not be stored", "space, rights, or an existing output: [data.md](data.md#outputs)", True),  # noqa: E501
     ("kerberos-login", "a login from the keytab failed, in a task or in the ApplicationMaster; the KDC's own words", "the principal's latest keytab; a krb5.conf that names the KDC", True),  # noqa: E501

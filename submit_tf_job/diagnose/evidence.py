@@ -657,7 +657,8 @@ def _with_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block |
     )
     if cause.hint and cause.code == "host-unreachable":
         return cause
-    if "CERTIFICATE_VERIFY_FAILED" in error:
+    untrusted = "CERTIFICATE_VERIFY_FAILED" in error
+    if untrusted:
         hint = (
             "the image does not know who signed that server's certificate: send its authority's "
             "certificate by `files`, and name it by SSL_CERT_FILE and REQUESTS_CA_BUNDLE"
@@ -667,7 +668,14 @@ def _with_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block |
     if cause.code == "name-not-found" and not host:
         hint = f"{hint}. For a task of the job: does Registry DNS answer? see `dns.server` in the settings"  # noqa: E501
     facts = {**cause.facts, "host": host}
-    return replace(cause, code="host-unreachable", sentence=sentence, hint=hint, facts=facts)
+    return replace(
+        cause,
+        code="host-unreachable",
+        sentence=sentence,
+        hint=hint,
+        facts=facts,
+        permanent=untrusted,
+    )
 
 
 def _without_command(found: Cause, ending: ProgramEnd, output: _Output) -> Cause:
@@ -729,6 +737,8 @@ def _cause_of_last_words(
         hint = cause.hint
         if words.is_usage:
             hint = "compare the `command` of the job spec with what the program's --help says"
+        if words.is_abort:  # of an abort without a word
+            hint = hint.partition("; an abort")[0]
         hint = hint_of(words.words) or hint
         cause = replace(
             cause,

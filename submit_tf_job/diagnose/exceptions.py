@@ -621,7 +621,7 @@ class _Language:
 _LANGUAGES = (
     _Language(  # Java, Scala
         re.compile(
-            r'^(?:Exception in thread "[^"]*" |Caused by: )?(?P<name>(?:[a-z][\w$]*\.)+[A-Z][\w$.]*(?:Exception|Error))(?::? (?P<words>.*))?$'  # noqa: E501
+            r'^(?P<thread>Exception in thread "[^"]*" |Caused by: )?(?P<name>(?:[a-z][\w$]*\.)+[A-Z][\w$.]*(?:Exception|Error)(?(thread)(?:\([\w.$]+\))?))(?::? (?P<words>.*))?$'  # noqa: E501
         ),
         re.compile(
             r"^\s+at [\w.$<>/@]+\(|^\s+\.\.\. \d+ (?:more|common)|^Caused by: |^\s+Suppressed: "

@@ -52,6 +52,7 @@ _GENERIC = re.compile(
 _OF_COMPILER = re.compile(r"^\S{1,200}:\d+:(?:\d+:)? (?:fatal )?error: ")
 _TOOL = re.compile(r"^(?!error|fatal|usage|abort)[\w./-]+: (?!error)", re.IGNORECASE)
 _USAGE = re.compile(r"^\s*usage:", re.IGNORECASE)
+_OF_FS_SHELL = re.compile(r"^-\w+: [\w.]+Exception\b")  # prints its usage behind any error
 _USAGE_ERROR = re.compile(
     r"^(?P<program>[\w./ -]*?: )?error: (?P<words>.+)$|^ERROR: (?P<fire>.+)$", re.IGNORECASE
 )
@@ -228,6 +229,8 @@ def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
     if error is not None:
         return _make_last_words(error.text, [lines[uses[-1]], error], is_usage=True)
     before = lines[uses[-1] - 1] if uses[-1] else None
+    if before is not None and _OF_FS_SHELL.match(before.text):
+        return _make_last_words(before.text, [before])
     if before is not None and _is_reason(before):
         return _make_last_words(before.text, [before, lines[uses[-1]]], is_usage=True)
     if uses[-1] >= len(lines) - 12:

@@ -35,6 +35,8 @@ class Pattern:
         when: Exit statuses to which the pattern is limited; () for any.
         near: Matches exceptions for which the lines around the exception are read, too; "" for no
             exception.
+        permanent: Whether the next try meets the same, although failures with this code are often
+            temporary.
     """
 
     code: str
@@ -43,6 +45,7 @@ class Pattern:
     hint: str = ""
     when: tuple[int, ...] = ()
     near: str = ""
+    permanent: bool = False
 
 
 def recognise(
@@ -84,6 +87,7 @@ def recognise(
                 pattern.sentence.format_map(words).strip().replace("  ", " "),
                 pattern.hint.format_map(words).strip(),
                 groups,
+                permanent=pattern.permanent,
             )
     return None
 
@@ -106,7 +110,10 @@ def role_of(task: str) -> str:
 
 
 # libhdfs prints Java's exception, and pyarrow raises one with a number
-_OF_LIBHDFS = r"HDFS[^\n]{0,400} failed[^\n]{0,99}errno:? ?255|[Ee]rrno 255\][^\n]{0,400}HDFS"
+_OF_LIBHDFS = (
+    r"HDFS[^\n]{0,400} failed[^\n]{0,99}errno:? ?255|[Ee]rrno 255\][^\n]{0,400}HDFS"
+    r"|HDFS connection failed|HDFS file does not exist"
+)
 _MEMORY_HINT = "make the batch or the model smaller"
 GPU_TWICE_HINT = (
     "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) in each process, and no more processes "
@@ -152,8 +159,9 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "hdfs-quota",
-        r"(?P<kind>DSQuotaExceeded|NSQuotaExceeded|QuotaByStorageTypeExceeded)Exception",
-        "{task} could not write to HDFS: the directory's quota is used up",
+        r"(?:NameSpace|DiskSpace) quota [^\n]{0,60}of (?:directory )?(?P<path>/\S+) is exceeded"
+        r"|(?P<kind>DSQuotaExceeded|NSQuotaExceeded|QuotaByStorageTypeExceeded)Exception",
+        "{task} could not write to HDFS: the directory's quota is used up {path}",
         "delete what is not needed, or ask the administrator of HDFS for more",
         near=_OF_LIBHDFS,
     ),
@@ -200,6 +208,33 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     # --- authentication ---
     Pattern(
+        "clocks-differ",
+        r"Clock skew too great",
+        "{task} could not log in to Kerberos: the clock of its node differs from that of the "
+        "Kerberos server by more than is allowed (mostly 5 minutes): Clock skew too great",
+        "the administrator sets the clock of that node; until then keep the job off it "
+        "(`placement`)",
+        near=_OF_LIBHDFS,
+    ),
+    Pattern(
+        "hdfs-principal",
+        r"(?P<words>Server has invalid Kerberos principal: [^;\n]+|Failed to specify server's Kerberos principal name"  # noqa: E501
+        r"|Bad Kerberos server principal configuration)",
+        "{task} has a Hadoop configuration that does not fit the NameNode's Kerberos principal: "
+        "{words}",
+        "dfs.namenode.kerberos.principal names it: send the cluster's own configuration by "
+        "`hadoop: {{conf: inline}}`; a host whose name resolves to another one does this, too",
+        near=_OF_LIBHDFS,
+    ),
+    Pattern(
+        "certificate-untrusted",
+        r"PKIX path (?:building|validation) failed[^\n]*",
+        "Java in {task} does not know who signed the certificate of a server",
+        "add its authority's certificate to the image's store of Java (keytool -importcert), or "
+        "name one by -Djavax.net.ssl.trustStore in JAVA_TOOL_OPTIONS",
+        near=_OF_LIBHDFS,
+    ),
+    Pattern(
         "hdfs-token-over",
         r"[Tt]oken [^\n\"]{0,400}?(?:has expired, current time|\bis expired|can't be found in cache)(?:: (?P<now>[\d-]+ [\d:]+))?",  # noqa: E501
         "{task} had a delegation token that HDFS takes no more: it had run out, or YARN "
@@ -218,15 +253,40 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "kerberos-login",
-        r"KerberosAuthException: failure to login|(?:Client|Server) '(?P<who>[^'\s]+)' not found in Kerberos database"  # noqa: E501
-        r"|Preauthentication failed|Cannot contact any KDC for realm '(?P<realm>[^']+)'",
-        "{task} could not log in to Kerberos {who}{realm}",
+        r"failure to login: (?:for principal: (?P<who>\S{1,200}))?[^\n]{0,400}?(?P<why>Unable to obtain password from user)",  # noqa: E501
+        "{task} could not log in to Kerberos {who}: {why}",
+        "is the keytab there, may the task's user read it, and does it hold that principal? "
+        "klist -kt KEYTAB shows it",
+        permanent=True,
+    ),
+    Pattern(
+        "kerberos-login",
+        r"failure to login: (?:for principal: (?P<who>\S{1,200}))?[^\n]{0,400}?(?P<why>Message stream modified \(41\))",  # noqa: E501
+        "{task} could not log in to Kerberos {who}: {why}",
+        "with Java 8u242 and later `renew_lifetime` in krb5.conf does this, and a realm in lower "
+        "case: leave it out, or write it as the Kerberos server does",
+        permanent=True,
+    ),
+    Pattern(
+        "kerberos-login",
+        r"(?:Client|Server) (?:'(?P<name>[^'\s]+)' )?not found in Kerberos database",
+        "{task} could not log in to Kerberos: it does not know the principal {name}",
+        "is its name right, with host and realm? a server's is made of the host name that was "
+        "asked",
+        permanent=True,
+        near=_OF_LIBHDFS,
+    ),
+    Pattern(
+        "kerberos-login",
+        r"KerberosAuthException: failure to login|Preauthentication failed|Cannot contact any KDC for realm '(?P<realm>[^']+)'",  # noqa: E501
+        "{task} could not log in to Kerberos {realm}",
         "is the keytab the principal's latest (kvno), and does the krb5.conf that the "
         "task has name the KDC? kinit -kt there shows it",
     ),
     Pattern(
         "hdfs-credentials",
         r"GSS initiate failed|No valid credentials provided|Client cannot authenticate via:\s*\[|No Kerberos credentials available"  # noqa: E501
+        r"|SIMPLE authentication is not enabled|HdfsError: Authentication failure"
         r"|GSS_S_NO_CRED|NoSASLMechanism|No credentials cache found|Credentials cache file '[^'\n]*' not found",  # noqa: E501
         "{task} had nothing to prove to HDFS who it is: no Kerberos ticket, and no "
         "delegation token that is still good",
@@ -235,6 +295,53 @@ PROGRAM: tuple[Pattern, ...] = (
         near=_OF_LIBHDFS,
     ),
     # --- HDFS ---
+    Pattern(
+        "hdfs-safe-mode",
+        r"Name[Nn]ode is in startup mode",
+        "{task} could not use HDFS: its NameNode was still starting",
+        "submit again when it has started",
+        near=_OF_LIBHDFS,
+    ),
+    Pattern(
+        "hdfs-no-datanode",
+        r"(?P<words>(?:File \S+ )?could only be (?:replicated|written) to \d+ [^\n]+|Failed to find datanode[^\n]*)",  # noqa: E501
+        "HDFS had no DataNode for what {task} wrote: {words}",
+        "excluded are DataNodes that the task could not reach, by name or port; where none is, "
+        "they are full or dead: hdfs dfsadmin -report shows it",
+        near=_OF_LIBHDFS,
+    ),
+    Pattern(
+        "hdfs-lease",
+        r"No lease on (?P<path>\S+)|File does not exist: (?P<file>\S+) \(inode \d+\)[^\n]*does not have any open files",  # noqa: E501
+        "{task} lost its lease on {path}{file}, which it wrote on HDFS: it was deleted, or another "
+        "writer took it",
+        "do two tasks write the same path, or does one clean its directory?",
+        near=_OF_LIBHDFS,
+    ),
+    Pattern(
+        "hdfs-block-missing",
+        r"Could not obtain block: \S+ file=(?P<path>/\S+?)(?=org\.apache|[\s)]|$)",
+        "{task} could not read {path} on HDFS: Could not obtain block",
+        "its DataNodes are down, or cannot be reached from the task; hdfs fsck PATH shows whether "
+        "a good copy is left",
+        near=_OF_LIBHDFS,
+    ),
+    Pattern(
+        "hdfs-permission",
+        r"User: ?(?P<user>\S+) not allowed to do '(?P<operation>\w+)' on '(?P<key>[^']+)'",
+        "{task} is not allowed by HDFS's key server: user {user} may not use the key {key} of an "
+        "encrypted directory ({operation})",
+        "the administrator of the keys allows it, or use a directory that is not encrypted",
+        near=_OF_LIBHDFS,
+    ),
+    Pattern(
+        "hdfs-permission",
+        r"User: ?(?P<real>\S+) is not allowed to impersonate (?P<user>[^\s\"]+)",
+        "{task} is not allowed by HDFS: {real} is not allowed to impersonate {user}",
+        "the administrator of HDFS sets hadoop.proxyuser.{real}.hosts and .groups; or work as the "
+        "user that has logged in",
+        near=_OF_LIBHDFS,
+    ),
     Pattern(
         "hdfs-safe-mode",
         r"SafeModeException|[Nn]ame ?node is in safe mode",
@@ -257,8 +364,24 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "hdfs-unsupported",
-        r"File system scheme '(?P<scheme>\w+)' not implemented|(?P<module>hdfs_native|pyarrow)[^\n]*(?:not installed|libhdfs)"  # noqa: E501
-        r"|(?:Unable to load|cannot open) libhdfs|HadoopFileSystem load error",
+        r"Unable to load (?P<library>libhdfs3?|libjvm)",
+        "{task} cannot use hdfs:// : pyarrow did not find {library}",
+        "name them in `env`: JAVA_HOME for libjvm, HADOOP_HOME or ARROW_LIBHDFS_DIR for libhdfs, "
+        "in an image that has Java and Hadoop; or let the job copy it: `download: true` of an "
+        "input",
+    ),
+    Pattern(
+        "hdfs-unsupported",
+        r"No FileSystem for scheme:? \"?(?P<scheme>\w+)",
+        "{task} cannot use {scheme}:// : Hadoop's classes for it are not on its CLASSPATH",
+        "for hdfs: export CLASSPATH=$(hadoop classpath --glob) before the program, with Hadoop's "
+        "HDFS client in the image; for S3: hadoop-aws, and s3a://",
+        near=_OF_LIBHDFS,
+    ),
+    Pattern(
+        "hdfs-unsupported",
+        r"File system scheme '?(?P<scheme>\w+)'? not implemented|(?P<module>hdfs_native|pyarrow)[^\n]*(?:not installed|libhdfs)"  # noqa: E501
+        r"|cannot open libhdfs|HadoopFileSystem load error",
         "{task} cannot use hdfs:// : the image lacks what TensorFlow needs for it",
         "let the job copy it: `download: true` of an input, `upload: true` of an output "
         "(`submit_tf_job help data`); TensorFlow 2.6 and later need tensorflow-io, libhdfs and "
@@ -267,7 +390,8 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "hdfs-unsupported",
-        r"Environment variable CLASSPATH not set|getGlobalJNIEnv failed",
+        r"Environment variable CLASSPATH not set|getGlobalJNIEnv failed"
+        r"|unable to get stack trace for java\.lang\.NoClassDefFoundError|from class \(null\)",
         "{task} cannot use hdfs:// : libhdfs did not find Hadoop's classes in CLASSPATH",
         "export CLASSPATH=$(hadoop classpath --glob) before the program; or let the job copy it: "
         "`download: true` of an input",
@@ -290,10 +414,18 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "hdfs-path-missing",
-        r"File does not exist: (?P<path>/[^\s'\"]*)|(?:NotFoundError|FileNotFound)[^\n]{0,600}(?P<uri>hdfs://[^\s'\";)]+)",
-        "{task} did not find {path}{uri} on HDFS",
+        r"(?:HDFS f|F)ile does not exist: (?P<path>/[^\s'\"]*)|HdfsError: File (?P<file>/\S+) not found"  # noqa: E501
+        r"|(?:NotFoundError|FileNotFound)[^\n]{0,600}(?P<uri>hdfs://[^\s'\";)]+)",
+        "{task} did not find {path}{file}{uri} on HDFS",
         "does it exist, for the user that the job runs as? hdfs dfs -ls shows",
         near=_OF_LIBHDFS,
+    ),
+    Pattern(
+        "hdfs-unreachable",
+        r"HTTPS?ConnectionPool\(host='(?P<host>[^']+)', port=(?P<port>\d+)\)[^\n]{0,99}url: /webhdfs/v1(?![^\n]*CERTIFICATE)",  # noqa: E501
+        "{task} did not reach HDFS at {host}:{port}",
+        "WebHDFS sends its clients to the DataNodes by their names: can the container resolve that "
+        "name, and reach that port?",
     ),
     Pattern(
         "hdfs-unreachable",
@@ -550,7 +682,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "versions-differ",
-        r"undefined symbol: (?P<symbol>\w+)|symbol (?P<linked>\w+),? version \S+ not defined|UnsupportedClassVersionError|NoSuchMethodError|version `(?P<libc>GLIBC\w*_[\d.]+)' not found|numpy\.\w+ size changed|compiled (?:against|using) \S*(?:ABI|API|NumPy)"  # noqa: E501
+        r"undefined symbol: (?P<symbol>\w+)|Server IPC version \d+ cannot communicate|symbol (?P<linked>\w+),? version \S+ not defined|UnsupportedClassVersionError|NoSuchMethodError|version `(?P<libc>GLIBC\w*_[\d.]+)' not found|numpy\.\w+ size changed|compiled (?:against|using) \S*(?:ABI|API|NumPy)"  # noqa: E501
         r"|numpy\.core\.(?:_?multiarray\w*|umath) failed to import|RuntimeError: Numpy is not available|Descriptors cannot (?:not )?be created directly|_ARRAY_API not found|VersionConflict|[\w-]{1,100}[<>=!~]=?[\d.]+[^\n]{0,200}but found",  # noqa: E501
         "{task} has libraries whose versions do not fit one another {symbol}{linked}{libc}",
         "install them together, with the versions that they ask of one another (pip check)",
@@ -731,6 +863,21 @@ LINES: tuple[Pattern, ...] = (
     ),
     Pattern(
         "kerberos-login",
+        r"^kinit: (?P<words>(?:Key table file|[^\n]*not found in Kerberos database)[^\n]*)",
+        "{task} could not log in to Kerberos: {words}",
+        "is the name right, of the principal with its realm, or of the keytab in the container? "
+        "`kerberos` of the job spec logs in without kinit",
+        permanent=True,
+    ),
+    Pattern(
+        "clocks-differ",
+        r"^kinit: (?P<words>Clock skew[^\n]*)",
+        "{task} could not log in to Kerberos, because the clock of its node is wrong: {words}",
+        "the administrator sets the clock of that node; until then keep the job off it "
+        "(`placement`)",
+    ),
+    Pattern(
+        "kerberos-login",
         r"^kinit: (?P<words>[^\n]*)",
         "{task} could not log in to Kerberos: {words}",
         "is the keytab the principal's latest (kvno)? `kerberos` of the job spec logs in without "
@@ -871,10 +1018,6 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "the program compiles code: use an image with a compiler (of CUDA a -devel one)",
     ),
     (re.compile(r"api_key not configured"), "WANDB_MODE=offline in `env` needs no key"),
-    (
-        re.compile(r"Could not obtain block"),
-        "HDFS has no good copy of that block: hdfs fsck PATH shows which; its administrator can restore it",  # noqa: E501
-    ),
 )
 
 # what a program that had not ended logs while it waits

@@ -66,6 +66,32 @@ def test_containers_of_known_diagnostics(job: Failing) -> None:
     assert not wrong
 
 
+NOT_AGAIN = (
+    "kinit: Client 'alice@R' not found in Kerberos database while getting initial credentials",
+    "kinit: Key table file '/k' not found while getting initial credentials",
+    "org.x.KerberosAuthException: failure to login: javax.x.LoginException: Unable to obtain "
+    "password from user",
+    "urllib.error.URLError: <urlopen error [SSL: CERTIFICATE_VERIFY_FAILED] self-signed>",
+)
+
+
+def test_whether_a_retry_helps_is_told_by_the_words_too(job: Failing) -> None:
+    """Codes of failures that are often temporary, and words of ones that are not."""
+    no_kdc = "kinit: Cannot contact any KDC for realm 'R' while getting initial credentials"
+    for text, helps in (*((text, False) for text in NOT_AGAIN), (no_kdc, True)):
+        cause = job.why(job.first("worker-0", 1), stderr=text)
+        assert told(cause, "retryable") == (helps,), cause
+
+
+def test_crash_of_java_is_not_told_as_memory(job: Failing) -> None:
+    said = (
+        "#\n# A fatal error has been detected:\n#\n#  SIGSEGV (0xb) at pc=0x7f, pid=3, tid=3\n#\n"
+    )
+    cause = job.why(job.first("worker-0", 134, "crashed"), stderr=said)
+    assert "SIGSEGV" in cause["sentence"]
+    assert "memory" not in cause["hint"]
+
+
 # --- the corpus: programs that fail in the ways of the field ---------------------------------------
 
 RIGHT = 0.97
