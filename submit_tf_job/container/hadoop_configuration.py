@@ -269,9 +269,10 @@ def _parse_xml(content: bytes) -> Element:
 
     try:
         return ET.fromstring(content)  # noqa: S314 - the cluster's configuration
-    except (ValueError, LookupError):  # expat knows Unicode and single bytes, not GBK
-        named = re.match(rb"""<\?xml[^>]+encoding=["']([\w.-]+)""", content)
-        if not named:
+    # expat knows single bytes, and Unicode by its proper names: neither GBK nor "utf8"
+    except (ET.ParseError, ValueError, LookupError):
+        named = re.match(rb"""<\?xml[^>]+?encoding\s*=\s*["']([\w.-]+)""", content)
+        if not named or named.group(1).lower() == b"utf-8":
             raise
         return ET.fromstring(content.decode(named.group(1).decode()))  # noqa: S314
 

@@ -33,6 +33,12 @@ __all__ = [
     "listed",
     "resource_managers",
 ]
+# hadoop.security.sensitive-config-keys of core-default.xml
+_SENSITIVE = re.compile(
+    r"secret$|password$|ssl\.keystore\.pass$|fs\.s3.*(?i:secret.?key)|credential$"
+    r"|fs\.s3a.*\.server-side-encryption\.key|fs\.s3a\.encryption\.key|fs\.azure\.account\.key"
+    r"|oauth.*(secret|password|token)"
+)
 _EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")  # noqa: S104 - compared, not listened at
 
 
@@ -55,12 +61,13 @@ def _read_checked(path: str) -> bytes:
     return read_input(Path(path))
 
 
-def content_for_containers(directory: Path, name: str) -> bytes:
+def content_for_containers(directory: Path, name: str, *, secrets: bool = True) -> bytes:
     """Return a file of a configuration directory in a form that containers can read.
 
     This is usually the file itself. If the file includes other files, or contains `${env.NAME}` for
     a variable that is set on this host, its properties are written out instead, because a container
-    has neither the other files nor the variable.
+    has neither the other files nor the variable. Without `secrets`, properties that Hadoop calls
+    sensitive are left out.
 
     Raises:
         SettingsError: The file is not XML, or includes a file that does not exist, cannot be read
@@ -69,7 +76,9 @@ def content_for_containers(directory: Path, name: str) -> bytes:
     """
     path = directory / name
     content = read_input(path)
-    if b"include" not in content and b"${env." not in content:
+    plain = content.replace(b"\0", b"")  # of UTF-16
+    is_complete = b"include" not in plain and b"${env." not in plain
+    if secrets and is_complete:
         return content
     from xml.etree import ElementTree as ET
 
@@ -77,8 +86,11 @@ def content_for_containers(directory: Path, name: str) -> bytes:
         items = read_file(os.fspath(directory), os.fspath(path), _read_checked)
     except BadConfiguration as error:
         raise SettingsError(str(error)) from None
+    shown = [item for item in items if secrets or not _SENSITIVE.search(item[0])]
+    if is_complete and shown == items:
+        return content
     root = ET.Element("configuration")
-    for key, value, final in items:
+    for key, value, final in shown:
         if value is None and not final:
             continue
         element = ET.SubElement(root, "property")

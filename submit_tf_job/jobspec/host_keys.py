@@ -40,22 +40,24 @@ _SECTION = re.compile(r"\[[^\]]+\]\*?")
 _ENVIRONMENT = re.compile(r".+\.(tar\.gz|tgz|tar|zip)")
 
 
-def read_hadoop(conf: str, at: Where, directory: Path | None) -> HadoopConf | None:
+def read_hadoop(conf: str, at: Where, host: Host) -> HadoopConf | None:
     """Return the configuration that the key `conf` names. For `inline` the configuration of this
-    host is read; if that fails, report it and return None.
+    host is read; if that fails, report it and return None. A gateway's caller gets it without its
+    secrets.
 
     Args:
         conf: The value of the key.
         at: The key's path.
-        directory: The Hadoop configuration directory of this host, for `conf: inline`.
+        host: The files of this host, for `conf: inline`.
     """
     if conf == "inline":
-        files = _inline_files(at, directory)
+        files = _inline_files(at, host)
         return None if files is None else HadoopConf("inline", files=files)
     return HadoopConf("archive" if CONF_ARCHIVE.fullmatch(conf) else "node", conf)
 
 
-def _inline_files(at: Where, directory: Path | None) -> tuple[ShippedFile, ...] | None:
+def _inline_files(at: Where, host: Host) -> tuple[ShippedFile, ...] | None:
+    directory, secrets = host.hadoop_conf, host.base is not None
     if directory is None:
         return at.fail(
             "inline needs a Hadoop configuration on this host, and none is known; "
@@ -63,7 +65,7 @@ def _inline_files(at: Where, directory: Path | None) -> tuple[ShippedFile, ...] 
         )
     try:
         found = tuple(
-            ShippedFile(name, content_for_containers(directory, name))
+            ShippedFile(name, content_for_containers(directory, name, secrets=secrets))
             for name in HADOOP_FILES
             if (directory / name).is_file()
         )

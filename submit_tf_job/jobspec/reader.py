@@ -235,7 +235,7 @@ def _read_of_host(draft: JobDraft, shipper: Shipper) -> None:
     if values.get("hadoop"):
         conf = at.member("hadoop").member("conf")
         asked = values["hadoop"]["conf"]
-        values["hadoop"] = read_hadoop(asked, conf, host.hadoop_conf) if asked else None
+        values["hadoop"] = read_hadoop(asked, conf, host) if asked else None
     if values.get("kerberos"):
         values["kerberos"] = read_kerberos(values["kerberos"], at.member("kerberos"), host)
     if values.get("python") is not None:

@@ -74,6 +74,16 @@ def test_yarn_site_as_people_write_it(host: Host) -> None:
     assert host.rms(HADOOP_CONF_DIR=str(host.home / "conf")) == ["http://a-b:8088"]
 
 
+@pytest.mark.parametrize("declared", ["utf8", "UTF8", "gbk", "GBK", "gb18030", "utf-16"])
+def test_yarn_site_in_the_encoding_that_it_declares(host: Host, declared: str) -> None:
+    for form in (f'encoding="{declared}"', f"encoding = '{declared}' standalone='yes'"):
+        text = f"<?xml version='1.0' {form}?><!-- 资源管理器 --><configuration><property><name>{RM}"
+        text += "hostname</name><value>rm</value></property></configuration>"
+        host.write(host.home / "conf/yarn-site.xml", "")
+        (host.home / "conf/yarn-site.xml").write_bytes(text.encode(declared))
+        assert host.rms(HADOOP_CONF_DIR=str(host.home / "conf")) == ["http://rm:8088"]
+
+
 BOMB = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
 
 

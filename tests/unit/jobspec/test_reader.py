@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from submit_tf_job.container.hadoop_configuration import read_file
 from submit_tf_job.jobspec import example, loads
 from submit_tf_job.jobspec.files import Host
 from tests.unit.messages import completed
@@ -43,6 +44,29 @@ def test_loads_accepts_a_byte_order_mark_windows_line_ends_and_document_marks() 
     windows = ("\ufeff" + plain.replace("\n", "\r\n")).encode()
     for text in (windows, f"---\n{plain}...\n# end\n"):
         assert loads(text, source="x", base=None) == loads(plain, source="x", base=None)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_hadoop_conf_inline_is_complete_and_has_no_secrets_for_a_gateway_s_caller(
+    tmp_path: Path, encoding: str
+) -> None:
+    secrets = ("fs.s3a.secret.key", "fs.s3a.bucket.b.secret.key", "ssl.client.truststore.password")
+    more = "".join(f'<property name="{name}" value="planted"/>' for name in secrets)
+    inner = f"<configuration><property name='a' value='1'/>{more}</configuration>"
+    (tmp_path / "inner.xml").write_bytes(inner.encode(encoding))
+    outer = '<configuration xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include href="inner.xml"'
+    (tmp_path / "core-site.xml").write_bytes(f"{outer}/></configuration>".encode(encoding))
+    (tmp_path / "hdfs-site.xml").write_bytes(inner.encode(encoding))
+    text = completed(["hadoop: {conf: inline}"])
+    for base in (None, tmp_path):
+        conf = loads(text, source="x", base=None, host=Host(base, tmp_path)).hadoop
+        assert conf is not None
+        for file in conf.files:
+            assert isinstance(file.content, bytes)
+            (tmp_path / "out.xml").write_bytes(file.content)
+            found = {name: value for name, value, _ in read_file("/", f"{tmp_path}/out.xml")}
+            planted = {} if base is None else dict.fromkeys(secrets, "planted")
+            assert found == {"a": "1", **planted}
 
 
 def test_hadoop_conf_inline_takes_the_files_of_this_host(tmp_path: Path) -> None:
