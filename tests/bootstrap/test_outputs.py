@@ -188,13 +188,19 @@ def test_foreign_tree_stays_beside_the_output_without_a_trash(job: Cluster, tmp_
 
 def test_what_earlier_uploads_have_left_is_swept(job: Cluster, hdfs: WebNameNode) -> None:
     long_ago = int(time.time() * 1000) - 25 * 3600 * 1000
-    for name in (".m.a-chief-0-01.tfjob-tmp", ".m.b-chief-0-01.tfjob-tmp", ".m.mine.tmp"):
+    done = ".m.c-chief-0-01.tfjob-tmp"
+    for name in (".m.a-chief-0-01.tfjob-tmp", ".m.b-chief-0-01.tfjob-tmp", ".m.mine.tmp", done):
         hdfs.put(f"/models/{name}/x", b"left")
         hdfs.directories[f"/models/{name}"] = long_ago
+    hdfs.put(f"/models/{done}/{MARK}", b'{"run": "c", "task": "chief-0"}')
+    hdfs.directories[f"/models/{done}"] = long_ago
     hdfs.directories["/models/.m.b-chief-0-01.tfjob-tmp"] += 2 * 3600 * 1000  # may be under way
     storing(job, on(hdfs))
     assert job.wait("chief-0") == 0, job.stderr("chief-0")
-    assert hdfs.children("/models") == [".m.b-chief-0-01.tfjob-tmp", ".m.mine.tmp", "m"]
+    beside = "m.failed-c-chief-0-01"
+    assert hdfs.children("/models") == [".m.b-chief-0-01.tfjob-tmp", ".m.mine.tmp", "m", beside]
+    [told] = job.report()["warnings"]
+    assert told.endswith(f"that had not come to its place is now at /models/{beside}")
 
 
 def test_what_uploads_to_a_longer_name_have_left_is_theirs(job: Cluster, hdfs: WebNameNode) -> None:
@@ -743,6 +749,42 @@ def test_a_full_quota_is_told_as_one_and_the_output_is_stored_once_there_is_room
     hdfs.before = lambda _operation, _path: None
     assert job.wait("chief-0") == 0
     assert {name: len(content) for name, content in stored(hdfs).items()} == {"big": 50_000_000}
+
+
+@pytest.mark.parametrize("waits", ["a", "m"])
+def test_an_output_that_waits_for_its_place_does_not_delay_another(
+    job: Cluster, hdfs: WebNameNode, waits: str
+) -> None:
+    def full(operation: str, path: str) -> None:
+        if operation == "CREATE" and f"/.{waits}." in path:
+            raise Fault(403, "DSQuotaExceededException", "the quota is exceeded")
+
+    hdfs.before = full
+    data = output(on(hdfs))
+    rule = data["outputs"]["m"]
+    data["outputs"] = {"a": {**rule, "uri": on(hdfs, "/models/a")}, "m": rule}
+    write = f"{WRITE}; cp -r $TFJOB_OUTPUT_M/. $TFJOB_OUTPUT_A"
+    job.job({"chief": role(1, "trains", write)}, data=data)
+    job.start()
+    told = job.until(lambda: job.report().get("warnings"))[0]
+    assert f"the output {waits} cannot be stored at {on(hdfs, f'/models/{waits}')} yet" in told
+    other = "am".replace(waits, "")
+    job.until(lambda: f"/models/{other}/{MARK}" in hdfs.files)
+    hdfs.before = lambda _operation, _path: None
+    assert job.wait("chief-0") == 0
+    assert stored(hdfs) == stored(hdfs, "/models/a") == NEW
+    assert job.report()["warnings"] == []
+
+
+def test_an_output_whose_place_cannot_be_changed_is_beside_it(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    hdfs.put("/models/m/old", b"old")
+    fails(hdfs, "RENAME", Fault(403, "AccessControlException", DENIED), "/m")
+    storing(job, on(hdfs), overwrite=True)
+    assert lost(job).endswith(f"{DENIED}; the output is at {aside(job)}")
+    assert stored(hdfs, aside(job)) == NEW
+    assert hdfs.below("/models/m") == {"old": b"old"}
 
 
 DENIED = "Permission denied: user=alice"

@@ -99,11 +99,11 @@ class FileStore(ABC):
     def mkdirs(self, path: str, permission: str = "") -> None:
         """Create a directory and its parents; `permission` is octal, and only HDFS uses it."""
 
+    @abstractmethod
     def rename(self, source: str, target: str) -> None:
-        """Rename to a path that does not exist; fail if it exists. Call this only if `renames` is
-        true.
+        """Rename to a path that does not exist; fail if it exists. An object store only moves one
+        object.
         """
-        raise StoreError(f"{source}: what is in an object store cannot be moved to {target}")
 
     def version(self, path: str) -> Version | None:
         """Return a value that changes when something else is put at a path; None if nothing exists
@@ -119,7 +119,9 @@ class FileStore(ABC):
 
     @abstractmethod
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with all that is in it, if it exists."""
+        """Remove a file, or a directory with all that is in it, if it exists; in an object store
+        only the object of just this name.
+        """
 
     def exists(self, path: str) -> bool:
         """Return whether a path exists."""
@@ -188,16 +190,18 @@ def retry(
 
 
 class Copying:
-    """The state that all steps of a copy share, and which several threads use: counts, reports to
-    the task, and retries.
+    """The state of one copy, which several threads use: counts, reports to the task, and
+    retries.
     """
 
-    def __init__(self, tell: Callable[..., None], patience_s: float) -> None:
+    def __init__(self, tell: Callable[..., None], patience_s: float, name: str = "") -> None:
         """Start with nothing copied. An operation that fails is tried again for `patience_s`
-        seconds; `tell` sends a message with the given fields to the task.
+        seconds; `tell` sends a message with the given fields to the task; `name` is that of the
+        input or output.
         """
         self.files = self.bytes = 0
-        self.tell, self.patience_s = tell, patience_s
+        self.tell, self.patience_s, self.name = tell, patience_s, name
+        self.passed = threading.Event()  # it has ended, or waits
         self.lock, self.told = threading.Lock(), 0.0
         self.failed = threading.Event()  # one thread has given up
 
@@ -220,7 +224,9 @@ class Copying:
             StoreError: As for the function `retry`.
         """
         try:
-            return retry(call, self.patience_s, self.failed.wait, self._tell_waiting)
+            result = retry(call, self.patience_s, self.failed.wait, self._tell_waiting)
+            self.tick(0)  # many small steps take long, too
+            return result
         except StoreError as err:
             if err.transient or not entry:
                 self.failed.set()
@@ -228,7 +234,8 @@ class Copying:
 
     def _tell_waiting(self, err: StoreError, since_s: float) -> None:
         with self.lock:
-            self.tell(t="waiting", why=str(err), since_s=since_s)
+            self.tell(t="waiting", why=str(err), since_s=since_s, name=self.name)
+        self.passed.set()
 
 
 def _first_line(error: BaseException) -> str:

@@ -175,18 +175,32 @@ class ByFsspec(FileStore):
 
     def write(self, path: str, content: Iterable[bytes], size: int) -> None:  # noqa: ARG002
         """Write an object, which becomes visible when it is complete."""
-        with store_errors(path), self.fs.open(self.bucket + path, "wb") as sink:
-            for piece in content:
-                sink.write(piece)
+        with store_errors(path):
+            sink = self.fs.open(self.bucket + path, "wb")
+            try:
+                for piece in content:
+                    sink.write(piece)
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    sink.discard()
+                    sink.closed = True  # or its end closes it, and half an object is complete
+                raise
+            sink.close()
 
     def mkdirs(self, path: str, permission: str = "") -> None:
         """Do nothing: a prefix exists as soon as an object has it."""
 
+    def rename(self, source: str, target: str) -> None:
+        if self.exists(target):
+            raise StoreError(f"{target}: exists already")
+        with store_errors(target):
+            self.fs.cp_file(self.bucket + source, self.bucket + target)
+        self.remove(source)
+
     def remove(self, path: str) -> None:
-        """Remove an object, or all objects below a prefix."""
-        if self.exists(path):
-            with store_errors(path):
-                self.fs.rm(self.bucket + path, recursive=True)
+        """Remove one object; `rm` would take a `[` or `*` in its name for a pattern."""
+        with contextlib.suppress(NotFound), store_errors(path):
+            self.fs.rm_file(self.bucket + path)
 
 
 def _name_of_item(item: Mapping[str, Any]) -> str:

@@ -323,7 +323,8 @@ class _Copy:
         self.data, self.steps, self.patience_s, self.limit_s = data, steps, patience_s, limit_s
         self.end = time.monotonic() + limit_s
         self.finish_s = min(patience_s, float(data.info.task["finish_timeout_s"]))
-        self.told, self.stages = 0.0, 0
+        self.told = 0.0
+        self.stages: dict[str, int] = {}  # what is told of each output that cannot be stored
 
     def run(self) -> dict[str, Any]:
         """Copy, and return the last message of the process: `t` is "done" or "failed".
@@ -438,7 +439,8 @@ class _Copy:
         elif kind == "said":
             log(str(message["text"]))
         elif kind == "waiting":
-            self._report_waiting(StoreError(str(message["why"])), message["since_s"])
+            why = StoreError(str(message["why"]))
+            self._report_waiting(why, message["since_s"], message["name"])
         elif kind == "copied" and self._is_due():
             log(f"copied so far: {message['files']} files, {message['bytes'] / 1e6:.1f} MB")
 
@@ -448,17 +450,18 @@ class _Copy:
             self.told = time.monotonic()
         return due
 
-    def _report_waiting(self, err: StoreError, since_s: float) -> None:
+    def _report_waiting(self, err: StoreError, since_s: float, name: str = "") -> None:
         """Log and report that the copying is tried again, and where the output is in the
-        meantime.
+        meantime. `name` is the input or output; "" for the first one that is not copied yet.
         """
-        step, stage = self.steps[0], 2 if since_s >= self.finish_s else 1
+        left = [step for step in self.steps if name in ("", step["name"]) and "stored" not in step]
+        step, stage = (left or self.steps)[0], 2 if since_s >= self.finish_s else 1
         fetches = step["do"] == "download"
-        if fetches or stage <= self.stages:
+        if fetches or stage <= self.stages.get(step["name"], 0):
             if self._is_due():
                 log(f"{'still fetching' if fetches else 'not stored yet'}: {err}")
             return
-        self.stages, self.told = stage, time.monotonic()
+        self.stages[step["name"]], self.told = stage, time.monotonic()
         last_s = (self.finish_s if stage == 1 else self.patience_s) - since_s
         until, uri = when(time.time() + last_s), step["uri"]
         text = f"cannot be stored at {uri} yet; it is tried again until {until}"

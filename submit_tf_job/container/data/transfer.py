@@ -13,6 +13,7 @@ import os
 import posixpath
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -127,28 +128,40 @@ def _fetch_file(copying: Copying, store: FileStore, entry: Entry, target: str) -
 # --- the program ----------------------------------------------------------------------------------
 def run(request: Mapping[str, Any], tell: Callable[..., None]) -> int:
     """Run the steps, report progress and the result, and return the exit status. The first download
-    that fails ends the run; after a failed upload, the others are still tried.
+    that fails ends the run. An upload concerns no other one: while it waits for its file system,
+    the next one begins.
     """
-    copying = Copying(tell, request["patience_s"])
-    failures: list[dict[str, str]] = []
-    for step in request["steps"]:
-        try:
-            if step["do"] == "download":
-                download(step, copying)
-            else:
-                store, target = copying.retry(partial(open_store, step["uri"], os.environ))
-                OutputUpload(store, target, step, copying).run()
-        except StoreError as err:
-            failures.append({"name": step["name"], "uri": step["uri"], "why": str(err)})
-            if step["do"] == "download":
+    steps = request["steps"]
+    copies = [Copying(tell, request["patience_s"], step["name"]) for step in steps]
+    results = []
+    with ThreadPoolExecutor(len(steps)) as pool:
+        for step, copying in zip(steps, copies):
+            results.append(pool.submit(_run_step, step, copying))
+            if step["do"] == "download" and results[-1].result():
                 break
-            if not err.transient:  # what is wrong with an output concerns no other one
-                copying.failed.clear()
+            copying.passed.wait()
+    failures = list(filter(None, (result.result() for result in results)))
     if failures:
         tell(t="failed", more=failures[1:], **failures[0])
         return 1
-    tell(t="done", files=copying.files, bytes=copying.bytes)
+    files, size = (sum(getattr(each, key) for each in copies) for key in ("files", "bytes"))
+    tell(t="done", files=files, bytes=size)
     return 0
+
+
+def _run_step(step: Mapping[str, Any], copying: Copying) -> dict[str, str]:
+    """Run one step; return its failure, or {}."""
+    try:
+        if step["do"] == "download":
+            download(step, copying)
+        else:
+            store, target = copying.retry(partial(open_store, step["uri"], os.environ))
+            OutputUpload(store, target, step, copying).run()
+    except StoreError as err:
+        return {"name": step["name"], "uri": step["uri"], "why": str(err)}
+    finally:
+        copying.passed.set()
+    return {}
 
 
 def main() -> int:
@@ -156,10 +169,13 @@ def main() -> int:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of libraries goes to the task's stderr
 
+    lock = threading.Lock()
+
     def tell(**what: Any) -> None:
         texts = {key: shown(value) for key, value in what.items() if isinstance(value, str)}
-        out.write(json.dumps(dict(what, **texts)) + "\n")
-        out.flush()
+        with lock:
+            out.write(json.dumps(dict(what, **texts)) + "\n")
+            out.flush()
 
     try:
         return run(json.load(sys.stdin), tell)

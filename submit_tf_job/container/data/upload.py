@@ -181,7 +181,7 @@ class OutputUpload:
                 self._with_retries(partial(self.store.remove, path))
         except BaseException as err:
             if self.complete and isinstance(err, StoreError) and self.store.renames:
-                raise StoreError(f"{err}; all of it may be at {self.place}") from err
+                raise StoreError(f"{err}; {self._leave_beside()}") from err
             if self.store.renames:
                 with contextlib.suppress(StoreError):
                     self.store.remove(self.place)
@@ -197,16 +197,20 @@ class OutputUpload:
 
     def _find_objects(self) -> list[str]:
         """Return the objects that exist below the place; they are removed when the new objects are
-        there. An object with the very name of the place is removed now.
+        there. An object with the very name of the place is moved away now: beside it, some stores
+        accept nothing below that name.
         """
         if not self.store.exists(self.place):
             return []
         if not self.store.stat(self.place)[1]:  # an object of just this name
-            self.store.remove(self.place)
+            beside = self._free_name_beside()
+            self.store.rename(self.place, beside)
+            self._log_note(f"what stood at {self.place} before is now at {beside}")
             return []
         found: list[str] = []
         todo = [self.place]
         while todo:
+            self.copying.tick(0)
             for path, is_prefix, _ in self.store.list(todo.pop()):
                 (todo if is_prefix else found).append(path)
         return found
@@ -238,6 +242,7 @@ class OutputUpload:
 
     def _take_entry(self, kind: str, name: str, path: str, why: str) -> None:
         """Note an entry of the output, by the name that it is stored under."""
+        self.copying.tick(0)
         if kind == LEFT:
             self.left[name] = why
         elif kind == NOTHING:
@@ -386,12 +391,7 @@ class OutputUpload:
         if self.marked:
             self._with_retries(self._write_mark)
         self.complete = True
-        new = {MARK}
-        for name in self.sources:
-            while name:  # to remove an object removes what is below its name, too
-                new.add(name)
-                name = posixpath.dirname(name)
-        kept = {posixpath.join(self.place, name) for name in new}
+        kept = {posixpath.join(self.place, name) for name in (MARK, *self.sources)}
         self.former = [path for path in self.former if path not in kept]
 
     def _store_entry(self, name: str, store: Callable[[], object]) -> bool:
@@ -526,7 +526,20 @@ class OutputUpload:
                 raise StoreError(why)
         self.complete = False  # and told here where it is
         what = "the rest" if self._is_partial() and self.marked else "the output"
-        raise StoreError(f"{why}; {what} is at {self.aside}")
+        # objects may have been written before one was refused
+        raise StoreError(f"{why}; {what} is at {self.aside if self.store.renames else self.place}")
+
+    def _leave_beside(self) -> str:
+        """Rename a complete upload, whose last step has failed, to its name beside the target, if
+        that is free. Return where it is, for a message.
+        """
+        try:
+            if self.store.exists(self.place) and not self.store.exists(self.aside):
+                self.store.rename(self.place, self.aside)
+                return f"the output is at {self.aside}"
+        except StoreError:
+            return f"all of it may be at {self.place} or {self.aside}"
+        return f"all of it may be at {self.place}"
 
     # --- after it ---
     def _clear_away(self) -> None:
@@ -582,8 +595,9 @@ class OutputUpload:
 
     def _remove_leftovers(self) -> None:
         """Clear away what killed uploads to this target left more than a day ago: remove their
-        unfinished copies, and move former outputs that they had renamed away to the trash. A former
-        output that a lost container of this task had renamed away is cleared away at once.
+        unfinished copies, put complete ones beside the target, and move former outputs that they
+        had renamed away to the trash. A former output that a lost container of this task had
+        renamed away is cleared away at once.
         """
         written = self.store.version(self.target)
         before = (written or [0])[0] - LEFT_MS
@@ -594,7 +608,11 @@ class OutputUpload:
             elif at < before:
                 self._move_away(path)
         for path, _, _ in self.store.list(posixpath.dirname(self.target)):
-            if len(self._hidden_parts(path, NEW)) == 1:
-                left = self.store.version(path)
-                if left and left[0] < before:
+            parts = self._hidden_parts(path, NEW)
+            left = self.store.version(path) if len(parts) == 1 else None
+            if left and left[0] < before:
+                beside = f"{self.target}.failed-{parts[0]}"
+                if self._mark_at(path) and self._rename_if_free(path, beside):
+                    self._log_note(f"an upload that had not come to its place is now at {beside}")
+                else:
                     self.store.remove(path)

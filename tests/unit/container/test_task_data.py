@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import base64
 import errno
+import gc
 import io
 import json
 import os
 import socket
+import sys
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFile
+from fsspec.spec import AbstractBufferedFile
 
 from submit_tf_job.container import contract, hadoop, tokens
 from submit_tf_job.container.data import store, stores, transfer, webhdfs_client
@@ -217,6 +223,125 @@ def test_objects_by_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (tmp_path / "down/deep/x").read_text() == "new"
     assert told[-1] == {"t": "done", "files": 1, "bytes": 3}
     memory.store.clear()
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    opened = stores.ByFsspec(memory, "/bucket"), "/m"
+    monkeypatch.setattr(transfer, "open_store", lambda _uri, _env: opened)
+    (tmp_path / "m").mkdir()
+    yield Bucket(memory, tmp_path / "m")
+    memory.store.clear()
+
+
+class Bucket:
+    """A bucket, and a directory that is uploaded to `m` in it."""
+
+    def __init__(self, memory: Any, folder: Path) -> None:
+        self.memory, self.folder, self.told = memory, folder, Told()
+
+    def upload(self) -> int:
+        step: dict[str, Any] = {"do": "upload", "name": "m", "uri": "s3://bucket/m", "mark": "x"}
+        step |= {"from": str(self.folder), "overwrite": True, "run": "0123", "task": "chief-0"}
+        return transfer.run({"steps": [step], "patience_s": 0}, self.told)
+
+    def objects(self) -> set[str]:
+        return {path.removeprefix("/bucket/") for path in self.memory.find("/bucket")}
+
+
+def test_names_of_objects_are_no_patterns(bucket: Bucket) -> None:
+    bucket.memory.pipe_file("/bucket/m/x[1].csv", b"old")
+    (bucket.folder / "x1.csv").write_text("new")
+    assert bucket.upload() == 0
+    assert bucket.objects() == {"m/.submit_tf_job", "m/x1.csv"}
+
+
+def test_an_object_of_the_name_of_an_output_is_kept(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket.memory.pipe_file("/bucket/m", b"a model")
+    (bucket.folder / "x").write_text("new")
+    with monkeypatch.context() as broken:
+        broken.setattr(bucket.memory, "open", lambda *_given, **_more: 1 / 0)
+        assert bucket.upload() == 1
+    assert bucket.memory.cat_file("/bucket/m.replaced-0123") == b"a model"
+    assert bucket.upload() == 0
+    assert bucket.objects() == {"m.replaced-0123", "m/.submit_tf_job", "m/x"}
+    notes = [message["text"] for message in bucket.told if message["t"] == "note"]
+    assert notes == ["the output m: what stood at /m before is now at /m.replaced-0123"]
+
+
+def test_where_the_rest_of_an_object_upload_is(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "xy":
+        (bucket.folder / name).write_text("new")
+    make = bucket.memory.open
+
+    def refuse(path: str, *given: Any, **more: Any) -> Any:
+        if path.endswith("/x"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return make(path, *given, **more)
+
+    monkeypatch.setattr(bucket.memory, "open", refuse)
+    assert bucket.upload() == 1
+    assert bucket.objects() == {"m/.submit_tf_job", "m/y"}
+    assert bucket.told[-1]["why"] == "m/x is refused: Permission denied; the rest is at /m"
+
+
+class WrittenObject(AbstractBufferedFile):  # type: ignore[misc]  # which has no types
+    """An object that becomes visible with its last piece, as those of s3fs, gcsfs and adlfs."""
+
+    def _initiate_upload(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def _upload_chunk(self, final: bool = False) -> bool:
+        self.pieces.append(self.buffer.getvalue())
+        if final:
+            self.fs.store[self.path] = MemoryFile(self.fs, self.path, b"".join(self.pieces))
+        return True
+
+
+def test_half_an_object_is_never_visible(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, make = bucket.memory, bucket.memory.open
+    by_mode = {"rb": make, "wb": partial(WrittenObject, memory)}
+    monkeypatch.setattr(memory, "open", lambda path, mode: by_mode[mode](path, mode=mode))
+    (bucket.folder / "x").write_text("new")
+
+    def break_off(*_: object) -> Iterator[bytes]:
+        yield b"n"
+        raise OSError(errno.EIO, "the disk is broken")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(sys.modules["submit_tf_job.container.data.upload"], "pieces", break_off)
+        assert bucket.upload() == 1
+        gc.collect()
+        assert bucket.objects() == set()
+    assert bucket.upload() == 0
+    assert memory.cat_file("/bucket/m/x") == b"new"
+
+
+def test_many_small_steps_of_an_upload_are_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever hears nothing for five minutes takes the process for one that hangs."""
+    monkeypatch.setattr(store, "TELL_S", 0)
+    for number in range(30):
+        (tmp_path / f"m/{number}").mkdir(parents=True)
+    (tmp_path / "m/x").touch()
+    told = Told()
+    step: dict[str, Any] = {
+        "do": "upload",
+        "name": "m",
+        "uri": f"file://{tmp_path}/out",
+        "mark": "",
+    }
+    step |= {"from": f"{tmp_path}/m", "overwrite": False, "run": "0123", "task": "chief-0"}
+    assert transfer.run({"steps": [step], "patience_s": 0}, told) == 0
+    found = sum(message["t"] == "copied" for message in told)
+    assert found > 2 * 30, found  # as it is found, and as it is made
 
 
 # --- Hadoop's configuration -----------------------------------------------------------------------
