@@ -11,7 +11,7 @@ ROWS: tuple[tuple[str, str, str, bool], ...] = (
     ("out-of-memory", "over the container's memory and killed by the NodeManager (-103, -104), Python's `MemoryError`, or memory that native code did not get", "the hint has the role's request: more `memory`, or a smaller batch or model", True),  # noqa: E501
     ("killed", "the command was killed by SIGKILL (137): mostly the kernel, at a memory limit", "as above; YARN does not report it", True),  # noqa: E501
     ("virtual-memory", "over the addresses that YARN allows its container, and killed by the NodeManager (-103)", "the administrator: `yarn.nodemanager.vmem-check-enabled` false, or a larger `vmem-pmem-ratio`; MALLOC_ARENA_MAX=2 in `env`", False),  # noqa: E501
-    ("process-killed", "a process that the program had started was killed: a worker of a data loader or a pool, a process of `mp.spawn`", "more `memory`, or fewer of them", True),  # noqa: E501
+    ("process-killed", "a process that the program had started was killed: a worker of a data loader or a pool, a process of `mp.spawn`; a guess where only its end is told", "more `memory`, or fewer of them", True),  # noqa: E501
     ("gpu-out-of-memory", "TensorFlow found no memory on the GPU", "a smaller batch or model; TF_FORCE_GPU_ALLOW_GROWTH where a GPU is shared", True),  # noqa: E501
     ("shared-memory", "/dev/shm is full: Docker gives 64 MB", "threads instead of processes for reading data", True),  # noqa: E501, S108
     ("disk-full", "no space left on the node's disk, or a quota of it used up", "write less, or to HDFS", True),  # noqa: E501

@@ -178,7 +178,9 @@ _OF_CHILD = (
         r"mpi(?:run|exec) noticed that process rank (?P<rank>\d+) [^\n]{0,300}exited on signal (?P<signal>\d+)"  # noqa: E501
     ),
     re.compile(r"Process name: (?:\[\[\d+,\d+\],)?(?P<rank>\d+)\]?\n\s*Exit code: +(?P<code>\d+)"),
-    re.compile(r"\[launch\.py[^\n]{0,300}exits with return code = (?P<code>-?\d+)"),
+    re.compile(r"\[launch\.py[^\n]{0,4000}exits with return code = (?P<code>-?\d+)"),
+    # torchrun, where its table is cut off
+    re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: \d+ \(pid: \d+\) of binary"),
     re.compile(r"^make(?:\[\d+\])?: \*\*\* \[[^\]\n]{0,300}\] Error (?P<code>\d+)", re.MULTILINE),
 )
 
@@ -354,7 +356,7 @@ def _cause_of_block(ending: ProgramEnd, output: _Output, block: Block, *, certai
         how = how if certain else "probably ended by an exception that it logged"
         hint = hint_of(block.root.own_text[:_LONGEST])
         cause = Cause("python-exception", f"{ending.task} {how}: {words}"[:900], hint)
-    elif not certain:
+    elif not (certain := certain and cause.certain):
         then = cause.sentence
         if then.startswith(f"{ending.task} "):
             then = f"it {then.removeprefix(f'{ending.task} ')}"
@@ -452,9 +454,7 @@ def _tells_of_peers(raised: Raised) -> bool:
     """Return whether the message of an exception itself is about another task, and not only lines
     that other processes wrote into it.
     """
-    native = (
-        r"tensorflow\.\S*(?:Unavailable|Aborted|Cancelled|Internal|DeadlineExceeded|Unknown)Error"
-    )
+    native = r"(?:tensorflow\.\S*)?(?:Unavailable|Aborted|Cancelled|Internal|DeadlineExceeded|Unknown)Error"
     if re.match(rf"{native}|jax|\S*XlaRuntimeError|xgboost|lightgbm", raised.name):
         return True
     if not re.search(
@@ -775,6 +775,7 @@ def _known_words(ending: ProgramEnd, output: _Output, words: LastWords) -> Cause
         if table is PROGRAM and not cause.facts:
             cause = replace(cause, sentence=f"{cause.sentence}: {words.words}")
         sure = words.is_abort or (table is LINES and ending.status in (126, 127))
+        sure = sure and cause.certain
         return replace(_with_more_facts(ending, output, cause, None), certain=sure)
     return None
 
@@ -802,7 +803,19 @@ def _cause_of_signal(ending: ProgramEnd, output: _Output) -> Cause | None:
         evidence = _quoted_evidence(ending, output, words.lines)
         sentence = f"{cause.sentence}{f', at {words.place}' if words.place else ''}"
         return replace(cause, sentence=sentence, facts=facts, hint=hint, evidence=evidence)
+    if ending.signal in contract.CRASHES and _NO_THREAD.search("\n".join(words.lines)):
+        starved = recognise("pthread_create failed", PROGRAM, task="it")
+        return starved and replace(
+            starved,
+            sentence=f"{cause.sentence}; probably {starved.sentence}",
+            certain=False,
+            evidence=_quoted_evidence(ending, output, words.lines),
+        )
     return cause
+
+
+# the last lines of OpenBLAS, which crashes then
+_NO_THREAD = re.compile(r"blas_thread_init: (?:pthread_create|RLIMIT_NPROC)")
 
 
 def _of_abort(

@@ -37,6 +37,7 @@ class Pattern:
             exception.
         permanent: Whether the next try meets the same, although failures with this code are often
             temporary.
+        sure: Whether the text proves the failure; False for a guess.
     """
 
     code: str
@@ -46,6 +47,7 @@ class Pattern:
     when: tuple[int, ...] = ()
     near: str = ""
     permanent: bool = False
+    sure: bool = True
 
 
 def recognise(
@@ -88,6 +90,7 @@ def recognise(
                 pattern.hint.format_map(words).strip(),
                 groups,
                 permanent=pattern.permanent,
+                certain=pattern.sure,
             )
     return None
 
@@ -125,6 +128,12 @@ _CUDA_HINT = (
     "shows it"
 )
 
+# native code tells why a GPU failed in lines of its log, and Python raises one of these
+_OF_GPU = (
+    r"^(?:tensorflow\.\S*(?:Unknown|Internal|Unimplemented|FailedPrecondition)"
+    r"|\S*XlaRuntime|\S*JaxRuntime)Error"
+)
+
 SHARED_MEMORY_HINT = (
     "`docker: {{tmpfs: [/dev/shm]}}` mounts another one over Docker's 64 MB; or read data with "
     "threads instead of processes"
@@ -142,7 +151,7 @@ PROGRAM: tuple[Pattern, ...] = (
     Pattern(
         "gpu-out-of-memory",
         r"CUDA_ERROR_OUT_OF_MEMORY|(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|(?:CUDA|HIP) error: out of memory"  # noqa: E501
-        r"|cudaErrorMemoryAllocation|Out of memory error on GPU|hipErrorOutOfMemory|cuda[^\n]{0,100}out of memory|\.cuh?:\d+: Memory alloc|CUBLAS_STATUS_ALLOC_FAILED"  # noqa: E501
+        r"|cudaErrorMemoryAllocation|Out of memory error on GPU|hipErrorOutOfMemory|cuda[^\n]{0,100}out of memory|\.cuh?:\d+: Memory alloc|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED"  # noqa: E501
         r"|OOM when allocating tensor with shape ?(?P<shape>\[[\d,]{0,80}\])?[^\n]{0,300}GPU|Allocator \(GPU_\d+_bfc\) ran out of memory",  # noqa: E501
         "{task} ran out of GPU memory",
         GPU_MEMORY_HINT,
@@ -195,7 +204,8 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "too-many-threads",
-        r"can't start new thread|^BlockingIOError: \[Errno 11\](?![^\n]*lock)|pthread_create failed|Thread creation failed|^OSError: \[Errno 11\]",  # noqa: E501
+        r"can't start new thread|^BlockingIOError: \[Errno 11\](?![^\n]*lock)|pthread_create(?: failed|:)|Thread creation failed|^OSError: \[Errno 11\]"  # noqa: E501
+        r"|^std::system_error: Resource temporarily unavailable",
         "{task} could not start another thread or process: its user or container has as many as "
         "it may",
         "fewer workers of the data loader; OMP_NUM_THREADS in `env` limits the threads of libraries",  # noqa: E501
@@ -529,8 +539,8 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "nccl-failed",  # the words are those of libtorch_cuda.so of PyTorch 2.15
-        r"NCCL error in: (?P<place>[^\n]*)|NCCL: unhandled (?P<words>[^\n.]*)|nccl(?:UnhandledCuda|System|Internal|Remote)Error",  # noqa: E501
-        "{task} could not exchange data with other GPUs: NCCL failed {place}{words}",
+        r"NCCL error in: (?P<where>[^\n]*)|NCCL: unhandled (?P<words>[^\n.]*)|nccl(?:UnhandledCuda|System|Internal|Remote)Error",  # noqa: E501
+        "{task} could not exchange data with other GPUs: NCCL failed {where}{words}",
         "NCCL_DEBUG=INFO in `env` logs the reason; NCCL_SOCKET_IFNAME in `env` names the interface",
     ),
     Pattern(
@@ -565,20 +575,37 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "process-killed",
-        r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:is killed by signal: (?P<signal>[\w ]+)|exited unexpectedly)"  # noqa: E501
-        r"|BrokenProcessPool: |TerminatedWorkerError|process \d+ terminated with signal (?P<sig>SIG\w+)"  # noqa: E501
-        r"|died with <Signals\.(?P<name>SIG\w+)|(?:WorkerCrashed|ActorDied|RayActor)Error|\bKilledWorker: |^ray\.exceptions\.OutOfMemoryError",  # noqa: E501
+        r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) is killed by signal: (?P<signal>[\w ]+)"
+        r"|process \d+ terminated with signal (?P<sig>SIG\w+)|died with <Signals\.(?P<name>SIG\w+)"
+        r"|^ray\.exceptions\.OutOfMemoryError",
         "a process that {task} had started for a part of its work was killed {signal}{sig}{name}",
+    ),
+    Pattern(
+        "process-killed",  # they tell that it ended, and not how
+        r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) exited unexpectedly|BrokenProcessPool: "
+        r"|TerminatedWorkerError|(?:WorkerCrashed|ActorDied|RayActor)Error|\bKilledWorker: ",
+        "a process that {task} had started for a part of its work ended without a word, and was "
+        "killed",
+        sure=False,
     ),
     # --- GPUs ---
     Pattern(
         "cuda-mismatch",
         r"CUDA driver version is insufficient|driver on your system is too old|no kernel image is available"  # noqa: E501
         r"|forward compatibility was attempted"
-        r"|libcuda reported version [^\n]*|CUDNN_STATUS_\w+|Could not create cudnn handle|Loaded runtime CuDNN library[^\n]*but source",  # noqa: E501
+        r"|libcuda reported version [^\n]*|CUDNN_STATUS_\w*(?:MISMATCH|PREREQUISITE)|Loaded runtime CuDNN library[^\n]*but source",  # noqa: E501
         "{task} found a GPU, but CUDA, cuDNN or the driver do not fit together",
         _CUDA_HINT,
-        near=r"^(?:tensorflow\.\S*(?:Unknown|Internal|Unimplemented|FailedPrecondition)|\S*XlaRuntime|\S*JaxRuntime)Error",
+        near=_OF_GPU,
+    ),
+    Pattern(
+        "python-exception",
+        r"(?:Could not create cudnn handle: )?(?P<status>CUDNN_STATUS_\w+)"
+        r"|Could not create cudnn handle",
+        "{task} could not use its GPU: cuDNN failed {status}",
+        "the GPU's memory may be in use: TF_FORCE_GPU_ALLOW_GROWTH=true in `env`, of JAX "
+        f"XLA_PYTHON_CLIENT_PREALLOCATE=false; or versions differ: {_CUDA_HINT}",
+        near=_OF_GPU,
     ),
     Pattern(
         "gpu-missing",
@@ -737,6 +764,12 @@ PROGRAM: tuple[Pattern, ...] = (
         r"^PermissionError: \[Errno 13\] [^\n]*: '(?P<command>[^']+)'\nin [^\n]*subprocess\.py$",
         "{task} found the command {command}, but may not execute it",
         "make it executable before it is shipped, or start it with its interpreter",
+    ),
+    Pattern(
+        "permission-denied",
+        r"failed to (?:bind|listen) (?:to|on) \S{1,200}:(?P<port>\d{1,5}) \(errno: 13\b",
+        "{task} is not allowed to listen at port {port}",
+        "ports below 1024 are for root: $TFJOB_PORT and the role's `ports` name free ones",
     ),
     Pattern(
         "permission-denied",
