@@ -376,7 +376,7 @@ def _cause_of_block(ending: ProgramEnd, output: _Output, block: Block, *, certai
 
 def _later_words(block: Block) -> str:
     last = block.last
-    if last.short_name in _WRAPPERS or last.words == block.root.words:
+    if block.is_last_told or last.short_name in _WRAPPERS or last.words == block.root.words:
         return ""
     told = last.words
     if block.root.short_name == "CalledProcessError":  # the output of a compiler, mostly
@@ -454,7 +454,10 @@ def _tells_of_peers(raised: Raised) -> bool:
     """Return whether the message of an exception itself is about another task, and not only lines
     that other processes wrote into it.
     """
-    native = r"(?:tensorflow\.\S*)?(?:Unavailable|Aborted|Cancelled|Internal|DeadlineExceeded|Unknown)Error"
+    native = (
+        r"(?:tensorflow\.\S*)?"
+        r"(?:Unavailable|Aborted|Cancelled|Internal|DeadlineExceeded|Unknown)Error"
+    )
     if re.match(rf"{native}|jax|\S*XlaRuntimeError|xgboost|lightgbm", raised.name):
         return True
     if not re.search(

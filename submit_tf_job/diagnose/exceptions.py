@@ -155,6 +155,7 @@ class Block:
         is_aside: Whether the exception ended a thread, or a process other than the main process.
         is_whole: Whether the first call in it is known to be the first call of the program although
             calls are missing: Hydra leaves some out.
+        is_last_told: Whether the first in `chain` is the exception that was raised last.
         is_python: Whether Python wrote the block.
         statuses: The exit statuses with which such a failure may end a process: 1 for Python, and
             the statuses of `_Language` for others.
@@ -168,6 +169,7 @@ class Block:
     is_ignored: bool = False
     is_aside: bool = False
     is_whole: bool = False
+    is_last_told: bool = False
     is_python: bool = True
     statuses: tuple[int, ...] = (1,)
 
@@ -317,12 +319,14 @@ def _block_at(lines: Sequence[OutputLine], at: int) -> Block | None:
             break
     if not chain:
         return _failure_of_other_language(lines, first)
+    meant = _meant_first(chain)
     return Block(
-        tuple(_meant_first(chain)),
+        tuple(meant),
         first,
         at,
         lines[first].process,
         is_logged=bool(lines[first].level),
+        is_last_told=meant is not chain,
     )
 
 

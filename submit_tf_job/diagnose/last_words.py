@@ -31,11 +31,19 @@ _TRAILER = re.compile(
     r"|^error: called from|^\s+\S+ at line \d+ column \d+$"  # of Octave
     r"|^\++ \S|^ERROR conda\.cli\.main_run|^\W*$|^\[notice\]"  # of bash -x, conda, boxes, pip
     r"|^\s+at [\w.$<>/@]+\(|^\s+\.\.\. \d+ (?:more|common)|^Driver stacktrace:"  # of Java
+    # the native code of PyTorch; Open MPI; DeepSpeed; torchrun
+    r"|^frame #\d+: |^Exception raised from .*\(most recent call first\)"
+    r"|^CUDA kernel errors might be|^For debugging consider passing|^Compile with `TORCH_USE_CUDA"
+    r"|^\[[\w.-]+:\d+\] (?:\*\*\* (?:End of error|Process received)|Signal|Failing at|\[ ?\d+\])"
+    r"|^(?:\[(?:INFO|ERROR)\] )?\[launch\.py:\d+:\w+\] (?:Killing subprocess|\[.*exits with)"
+    r"|^Root Cause \(first observed|^Failures:$|^\s+<NO_OTHER_FAILURES>$|^\[\d+\]:$"
+    r"|^\S+\.py FAILED$|^torch\.\S+ChildFailedError: ?$"
+    r"|^\s+(?:time|host|rank|exitcode|error_file|traceback) *: "
     r"|^\s*#\d+ +0x|^\s+\[C\]: in |^\s+\S+:\d+: in |^stack traceback:$|Backtrace:$"  # of C, Lua, Fortran  # noqa: E501
 )
 # what is advised after a reason
 _ADVICE = re.compile(
-    r"^(?:\S+: )?(?:(?:hint|note|help|tip|notice|important|try|see|you (?:can|may)|if you|to \w+ your \w+"  # noqa: E501
+    r"^(?:\S+: )?(?:(?:hint|note|help|tip|notice|important|try|see|you (?:can|may)(?!'| not\b)|if you|to \w+ your \w+"  # noqa: E501
     r"|check (?:the|that|your|if|whether)|consider|please)\b|<?https?://\S+$)",
     re.IGNORECASE,
 )

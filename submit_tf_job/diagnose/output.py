@@ -24,7 +24,7 @@ _ABOVE_WORKDIR = re.compile(
 _STAMP = re.compile(
     r"\[?\d{2}(?:\d\d)?[-/]\d\d[-/]\d\d[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: |$)"  # noqa: E501
     r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?(?: |$)"
-    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d+ \d\d:\d\d:\d\d (?:\w+ )?\d{4}:? "
+    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d+ \d\d:\d\d:\d\d (?:\w+ )?\d{4}(?::? |(?=\[\d))"
     r"|\w{3} [ \d]\d \d\d:\d\d:\d\d (?:[\w.-]+ )?"
 )
 # what torchrun, PyTorch, mpirun, horovodrun, Ray and srun write before each line of a process
