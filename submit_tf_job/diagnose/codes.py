@@ -106,6 +106,9 @@ ROWS: tuple[tuple[str, str, str, bool], ...] = (
     ("stopped-by-yarn, stopped-from-outside", "the container was ended by YARN, or by SIGTERM from an unknown sender", "the ResourceManager's and NodeManager's logs", True),  # noqa: E501
     ("request-refused", "the ResourceManager never gives what was asked for; its words", "ask for less", False),  # noqa: E501
     ("rejected", "YARN rejected the application and started nothing of it; its words", "`queue`", False),  # noqa: E501
+    ("not-started", "YARN gave the application up before it had a container; its words", "the ResourceManager's log", True),  # noqa: E501
+    ("too-many-applications", "the queue, or the cluster, had as many applications as it takes", "submit again when others have ended", True),  # noqa: E501
+    ("token-not-renewed", "the ResourceManager could not renew the delegation token of a file system, and started nothing", "its log; can it reach that file system?", True),  # noqa: E501
     ("never-started", "no container for the deciding task, or the witness, in several times `start_timeout`: there was no room", "ask for less, or a longer `start_timeout`; [who ends the job](#the-deciding-task-gets-no-container)", True),  # noqa: E501
     ("kerberos-somebody-else", "the ApplicationMaster logged in as another user than the one who submitted", "a principal and a keytab of that user's", False),  # noqa: E501
     ("application-master-failed", "YARN's own ApplicationMaster failed", "its words stand below", True),  # noqa: E501

@@ -15,7 +15,8 @@ from submit_tf_job.container.output_lines import telling_lines
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.diagnose.cause import Cause, Consequence
 from submit_tf_job.diagnose.evidence import OF_PEERS, ProgramEnd, by_program
-from submit_tf_job.diagnose.output import without_workdir
+from submit_tf_job.diagnose.last_words import last_words
+from submit_tf_job.diagnose.output import read_lines, without_workdir
 from submit_tf_job.diagnose.outside import (
     BOOTSTRAP_SAYS,
     by_bootstrap,
@@ -30,6 +31,7 @@ from submit_tf_job.diagnose.statuses import (
     CONTAINER,
     MASTER,
     NEVER_GRANTED,
+    REFUSED,
     meaning_of,
     of_executor,
 )
@@ -52,9 +54,29 @@ _AM_STATUS = re.compile(r"exited with +exitCode: (-?\d+)")  # RMAppAttemptImpl
 # of schedulers' placement rules and limits
 _REJECTED = re.compile(
     r"[Rr]eject(?:ed)? application|[Rr]ejected by placement rules|is not a leaf queue"
-    r"|to (?:unknown|non-leaf) queue|cannot submit applications to queue"
+    r"|to (?:unknown|non-leaf) queue|cannot submit applications to queue|is STOPPED\. Cannot accept"
 )
 _AM_TIMES = re.compile(r"failed (\d+) times")
+_OF_ATTEMPT = re.compile(r"failed \d+ times|AM Container|ApplicationMaster|appattempt_")
+# by the status with which YARN ended the ApplicationMaster's container; "" for the same as a task's
+_HINTS_OF_AM = {
+    -100: "",
+    -101: "",
+    -102: "",
+    -103: "the administrator sets yarn.nodemanager.vmem-check-enabled to false, or a larger "
+    "vmem-pmem-ratio",
+    -104: "yarn.service.am-resource.memory of the cluster is too small for this job",
+}
+_WHY_ATTEMPTS_FAILED = re.compile(
+    r"due to (?!AM Container)([^\n]+?)(?:\. Failing the application|$)", re.MULTILINE
+)
+# what YARN writes around the words of its diagnostics
+_ABOUT_AM = re.compile(r"^\s*(?:\[[\d :.-]+\])?(?:Exception message: |Shell error output: )?")
+_NOT_ABOUT_AM = re.compile(
+    r"Exception from container-launch|Container (?:id:|exited with|killed on request)|Exit code:"
+    r"|Stack trace: |at |Shell output:|main : |Failing |For more detailed|Then, click|\. Failing"
+    r"|(?:Getting exit|Creating |Writing |Launching )"
+)
 _JAVA = re.compile(r"\s+at [\w.$/]+\(")
 _NONE = Failure()
 _MOST_STOPPED = 3
@@ -644,29 +666,72 @@ def _never_granted(app: AppReport | None) -> Cause | None:
 
 
 def _am_failed(evidence: FailureEvidence, app: AppReport) -> Cause:
-    words = f"{app.diagnostics}\n{evidence.am_error}"
-    known = recognise(words, [*MASTER, *CONTAINER], task="the ApplicationMaster")
+    ended, often = _AM_STATUS.search(app.diagnostics), _AM_TIMES.search(app.diagnostics)
+    status = int(ended[1]) if ended else None
+    known = _known_failure_of_am(evidence, app, status)
     if known is not None:
         return replace(known, diagnostics=app.diagnostics[:2000])
+    said = app.diagnostics.strip()[:400]
     if app.rejected or _REJECTED.search(app.diagnostics):
         return Cause(
             "rejected",
-            f"YARN rejected the job, and started nothing of it: {app.diagnostics.strip()[:400]}",
+            f"YARN rejected the job, and started nothing of it: {said}",
             "does the `queue` of the job spec exist, and may the job's user submit to it?",
             diagnostics=app.diagnostics[:2000],
         )
-    ended, often = _AM_STATUS.search(app.diagnostics), _AM_TIMES.search(app.diagnostics)
-    status, how, times = None, "", " with"
+    if app.attempt is None and said and not _OF_ATTEMPT.search(said):
+        return Cause(
+            "not-started",
+            f"YARN started nothing of the job: {said}",
+            "the ResourceManager's log may say more",
+            diagnostics=app.diagnostics[:2000],
+        )
+    how, times = "", " with"
     if often and often[1] != "1":
         times = f" {often[1]} times, the last time with"
-    if ended:
-        status = int(ended[1])
+    if status is not None:
         how = f"{times} exit status {status}{clause(' ({})', meaning_of(status))}"
+    why = evidence.am_error or _words_about_am(app.diagnostics)
     return Cause(
         "application-master-failed",
-        f"YARN's ApplicationMaster of the job failed{how}{clause(': {}', evidence.am_error)}",
+        f"YARN's ApplicationMaster of the job failed{how}{clause(': {}', why)}",
         f"submit_tf_job logs {evidence.seen.name} --am shows its log",
         status=status,
         meaning=meaning_of(status),
         diagnostics=app.diagnostics[:2000],
     )
+
+
+def _known_failure_of_am(
+    evidence: FailureEvidence, app: AppReport, status: int | None
+) -> Cause | None:
+    """Return the cause that an application's diagnostics, or its ApplicationMaster's last error,
+    show; None if they show none.
+    """
+    words, who = f"{app.diagnostics}\n{evidence.am_error}", "the ApplicationMaster"
+    ended = by_yarn(ContainerEnd(who, "", status, words), None)
+    if ended is not None and status in _HINTS_OF_AM:
+        return replace(ended, hint=_HINTS_OF_AM[status] or ended.hint)
+    refused = recognise(words, [*REFUSED, *NEVER_GRANTED], task="the job")
+    if refused is not None:
+        return refused
+    # a status that the ApplicationMaster itself chose is none of a container that never ran
+    never_ran = status if status in (-1000, -1) else None
+    return recognise(words, [*MASTER, *CONTAINER], task=who, status=never_ran)
+
+
+def _words_about_am(diagnostics: str) -> str:
+    """Return the line of an application's diagnostics that tells why the ApplicationMaster failed;
+    "" if none does.
+    """
+    _, is_of_container, said = diagnostics.partition("Diagnostics:")
+    if not is_of_container:
+        told = _WHY_ATTEMPTS_FAILED.search(diagnostics)
+        return told[1][:_LINE] if told else ""
+    said, _, quoted = said.partition("Last 4096 bytes of")
+    lines = (_ABOUT_AM.sub("", line).strip() for line in said.splitlines())
+    reason = next((line for line in lines if line and not _NOT_ABOUT_AM.match(line)), "")
+    if reason:
+        return reason[:_LINE]
+    words = last_words(read_lines(quoted.partition("Failing this attempt")[0]))
+    return words.words if words.is_reason else ""

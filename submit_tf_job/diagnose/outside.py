@@ -30,6 +30,10 @@ _USED = re.compile(
 _USED_VIRTUAL = re.compile(r"; (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) virtual memory used")
 _MIB = {"B": 1 / 1024**2, "KB": 1 / 1024, "MB": 1.0, "GB": 1024.0, "TB": 1024.0**2}
 _GRAIN = 256
+# SchedulerUtils.java; of a lost node it says "released on a *lost* node"
+_TAKEN_BACK = re.compile(
+    r"Container (?:expired since it was unused|of a completed application|released by application)"
+)
 _BY_YARN = {
     -100: (
         "node-lost",
@@ -81,6 +85,8 @@ def by_yarn(end: ContainerEnd, asked_mib: int | None) -> Cause | None:
         )
     if end.status in (-103, -104):
         return _over_memory(end, asked_mib)
+    if end.status == -100 and (taken := _TAKEN_BACK.search(end.diagnostics)):
+        return Cause("stopped-by-yarn", f"YARN took back {end.task}'s container: {taken[0]}")
     code, sentence, hint = _BY_YARN.get(end.status or 0, ("", "", ""))
     return Cause(code, sentence.format(task=end.task), hint) if code else None
 
@@ -180,7 +186,7 @@ def by_container(end: ContainerEnd, stderr: str = "") -> Cause | None:
 
 
 _DAEMON_SAYS = re.compile(
-    r"docker: Error response from daemon: [^\n]{1,300}"
+    r"docker(?:-current)?: [^\n]{1,300}"
     r"|\b(?:\w{1,60}\.){1,12}\w{0,60}Exception: [^\n]{1,300}"
 )
 # Message of container-executor if dockerd did not respond to the query for the exit status

@@ -185,6 +185,13 @@ _ASK = "ask the administrator of the cluster"
 # Errors in the ApplicationMaster's log: hadoop-facts.md#errors-of-the-applicationmaster
 MASTER: tuple[Pattern, ...] = (
     Pattern(
+        "clocks-differ",
+        r"KerberosAuthException: failure to login: for principal: (?P<who>\S{1,200})[^\n]{0,400}?(?P<why>Clock skew too great)",  # noqa: E501
+        "the ApplicationMaster could not log in as {who}: the clock of its node differs from that "
+        "of the Kerberos server: {why}",
+        f"{_ASK} to set the clock of that node",
+    ),
+    Pattern(
         "kerberos-somebody-else",
         r"Permission denied: user=(?P<user>[^,\s]+), access=\w+, inode=\"(?P<path>/user/(?P<owner>[^/\"]+)/\.yarn[^\"]*)",  # noqa: E501
         "the ApplicationMaster logged in as {user}, who may not read {path}: the "
@@ -199,6 +206,13 @@ MASTER: tuple[Pattern, ...] = (
         "useless; kinit -kt KEYTAB {who} shows it",
     ),
     Pattern(
+        "module-missing",
+        r"Could not find or load main class (?P<main>\S+)",
+        "YARN's ApplicationMaster did not find its own program, {main}",
+        f"{_ASK}: yarn.service.classpath or yarn.application.classpath has to name Hadoop's jars, "
+        "as they lie on every node",
+    ),
+    Pattern(
         "never-started",
         r"container health for component (?P<component>\S+) was 0\.00%",
         "{component} had no container for longer than `start_timeout`, and YARN gave the job up",
@@ -209,16 +223,45 @@ MASTER: tuple[Pattern, ...] = (
 
 CONTAINER: tuple[Pattern, ...] = (
     Pattern(
+        "clocks-differ",
+        r"Unauthorized request to start container[.\s]{1,9}This token is expired|System times on machines may be out of sync",  # noqa: E501
+        "a NodeManager took the start of {task} for too late: its clock and the ResourceManager's "
+        "differ, or the start took longer than YARN allows",
+        f"{_ASK} to set the clocks of the nodes",
+    ),
+    Pattern(
         "docker-unreachable",
         r"Cannot connect to the Docker daemon",
         "Docker does not answer on the node of {task}",
         f"{_ASK} to look at dockerd there; until then keep the job off that node",
     ),
     Pattern(
+        "docker-unreachable",
+        r"permission denied while trying to connect to the (?:Docker daemon|docker API)",
+        "container-executor is not allowed to talk to Docker on the node of {task}: permission "
+        "denied",
+        f"{_ASK} to look at the rights of Docker's socket there; until then keep the job off that "
+        "node",
+    ),
+    Pattern(
+        "wrong-architecture",
+        r"no matching manifest for (?P<platform>\S+)",
+        "there is no image of {task} for the processor of its node, {platform}",
+        "build the image for the nodes' architecture",
+    ),
+    Pattern(
         "image-not-pulled",
-        r"pull access denied for (?P<denied>[^\s,]+)|(?:unauthorized|no basic auth credentials|authentication required)[^\n]*",  # noqa: E501
-        "the image {denied} of {task} may not be pulled: the registry wants credentials",
+        r"(?:Unable to find image '(?P<image>[^'\n]{1,300})' locally[\s\S]{0,900}?)?"
+        r"(?:pull access denied for (?P<denied>[^\s,]+)|(?:unauthorized|no basic auth credentials|authentication required)[^\n]*)",  # noqa: E501
+        "the image {denied} of {task} may not be pulled: the registry wants credentials {image}",
         "give Docker's config.json as `docker_client_config`, and check the image's name",
+    ),
+    Pattern(
+        "image-not-pulled",
+        r"(?:Unable to find image '(?P<image>[^'\n]{1,300})' locally[\s\S]{0,900}?)?"
+        r"daemon: [^\n]{0,200}?(?P<words>(?:Get \"?https?://|toomanyrequests|x509: |received unexpected HTTP)[^\n]+)",  # noqa: E501
+        "the image {image} of {task} could not be pulled: {words}",
+        "can the nodes reach the registry, and do they trust its certificate?",
     ),
     Pattern(
         "image-not-pulled",
@@ -226,12 +269,6 @@ CONTAINER: tuple[Pattern, ...] = (
         r"|No such image: (?P<none>\S+)",
         "the image {image}{local}{none} of {task} is not on its node and could not be pulled",
         "check its name and tag; can the nodes reach the registry?",
-    ),
-    Pattern(
-        "image-not-pulled",
-        r"daemon: [^\n]{0,200}?(?P<words>(?:Get \"?https?://|toomanyrequests|x509: )[^\n]+)",
-        "the image of {task} could not be pulled: {words}",
-        "can the nodes reach the registry, and do they trust its certificate?",
     ),
     Pattern(
         "disk-full",
@@ -261,13 +298,14 @@ CONTAINER: tuple[Pattern, ...] = (
     ),
     Pattern(
         "image-name-invalid",
-        r"Image name '(?P<image>[^']+)' doesn't match docker image name pattern|Invalid docker image name",  # noqa: E501
-        "YARN does not take {image} for the name of an image",
+        r"Image name '(?P<image>[^']+)' doesn't match docker image name pattern|Invalid docker image name"  # noqa: E501
+        r"|docker: (?P<words>invalid reference format[^\n]*)",
+        "what {task} has as its image is no name of an image: {image}{words}",
         "lower case letters, digits, and a tag after the colon",
     ),
     Pattern(
         "mount-refused",
-        r"Configuration does not allow mount src='(?P<source>[^']+)', dest='(?P<target>[^']+)'|Invalid read-(?:only|write) mount",  # noqa: E501
+        r"Configuration does not allow (?:mount src=|docker mount )'(?P<source>[^':]+)|Invalid (?:docker )?read-(?:only|write) mount",  # noqa: E501
         "the node does not allow the mount {source} of {task}",
         "docker.allowed.ro-mounts and docker.allowed.rw-mounts in container-executor.cfg "
         "say what may be mounted; is :rw needed?",
@@ -283,6 +321,14 @@ CONTAINER: tuple[Pattern, ...] = (
         f"{_ASK} to create that path or to remove it from docker.allowed.ro-mounts and "
         f"docker.allowed.rw-mounts; "
         "until then no Docker container with a mount starts on that node, whatever the job mounts",
+    ),
+    Pattern(
+        "mount-missing",
+        r"error while creating mount source path '(?P<source>[^']+)': (?P<why>[^\n]+)",
+        "the mount {source} of {task} is not there on its node, and Docker could not make it: "
+        "{why}",
+        f"{_ASK}: a file system that should be mounted there may be missing; `placement` can name "
+        "nodes that have it",
     ),
     Pattern(
         "mount-missing",
@@ -306,6 +352,12 @@ CONTAINER: tuple[Pattern, ...] = (
         r"Could not inspect docker network|network (?P<network>\S+) not found",
         "the node of {task} has no Docker network {network}",
         f"{_ASK}, or choose another `network`",
+    ),
+    Pattern(
+        "port-in-use",
+        r"(?:Bind for (?P<port>\S+) failed: )?port is already allocated",
+        "a port that the container of {task} publishes is in use on its node {port}",
+        "submit again: another container has it",
     ),
     Pattern(
         "privileged-refused",
@@ -333,16 +385,45 @@ CONTAINER: tuple[Pattern, ...] = (
     ),
     Pattern(
         "gpu-not-prepared",
-        r"ResourceHandlerChain\.preStart\(\) failed|make sure gpu module is enabled|nvidia-docker",
+        r"make sure gpu module is enabled|nvidia-docker",
         "the node could not prepare GPUs for {task}",
         f"{_ASK}: [gpu] module.enabled in container-executor.cfg, and nvidia-docker-v2 as "
         f"the plugin",
     ),
     Pattern(
         "gpu-not-prepared",
+        r"ResourceHandlerChain\.preStart\(\) failed",
+        "the node could not prepare what it limits or hands out for {task}: GPUs, or cgroups of "
+        "memory, processors or networks",
+        f"{_ASK}: the NodeManager's log has the reason; of GPUs mostly [gpu] module.enabled in "
+        "container-executor.cfg, and nvidia-docker-v2 as the plugin",
+    ),
+    Pattern(
+        "gpu-not-prepared",
+        r"could not select device driver|(?:unknown or invalid runtime name|Unknown runtime specified):? \"?(?P<runtime>nvidia)",  # noqa: E501
+        "Docker on the node of {task} has no runtime for GPUs {runtime}",
+        f"{_ASK}: NVIDIA's container toolkit belongs on that node, and into Docker's runtimes",
+    ),
+    Pattern(
+        "cuda-mismatch",
+        r"unsatisfied condition: (?P<condition>[^,\s\\]+)",
+        "the image of {task} needs {condition}, and the driver of its node is older",
+        "an image with an older CUDA, or newer nodes by `placement`; nvidia-smi on a node shows "
+        "what its driver has",
+    ),
+    Pattern(
+        "gpu-not-prepared",
         r"nvidia-container-cli: (?P<words>[^\n]+)",
         "the node could not prepare GPUs for {task}: {words}",
         f"{_ASK}: nvidia-smi there shows whether its driver works",
+    ),
+    Pattern(
+        "executor-configuration",
+        r"Can't create directory (?P<path>\S+) - (?P<why>[^\n]+)"
+        r"|(?P<words>Not able to initialize [\w-]+ directories in any of the configured local directories for [^\n]+)",  # noqa: E501
+        "the NodeManager of {task} could not make the directories of its user: {path} {why}{words}",
+        f"{_ASK}: below yarn.nodemanager.local-dirs they belong to somebody else, mostly since "
+        "another executor or user made them, or the disk is full",
     ),
     Pattern(
         "disks-failed",
@@ -364,6 +445,12 @@ CONTAINER: tuple[Pattern, ...] = (
     ),
     Pattern(
         "user-missing",
+        r"unable to find user (?P<name>[^:\s]+): no matching entries",
+        "the image of {task} has no user {name}, as which YARN starts it",
+        "add the user to the image; or `docker: {{accounts: true}}` mounts the node's names",
+    ),
+    Pattern(
+        "user-missing",
         r"User (?P<user>\S+) not found|Requested user (?P<banned>\S+) is (?:banned|not whitelisted)|user (?P<low>\S+) .*min\.user\.id",  # noqa: E501
         "the user {user}{banned}{low} may not run containers on the node, or does not exist there",
         f"{_ASK}: every node needs the user, above min.user.id and not banned",
@@ -379,14 +466,14 @@ CONTAINER: tuple[Pattern, ...] = (
     ),
     Pattern(
         "python-missing",
-        r"(?:line \d+: |exec: )\"?(?P<python>[^\s:\"]*python[\d.]*)\"?: "
+        r"(?:line \d+: |exec: |^\S{1,100}bash: )\"?(?P<python>[^\s:\"]*python[\d.]*)\"?: "
         r"(?:command not found|not found|No such file or directory|executable file not found)",
         "the image of {task} has no {python}, which the bootstrap needs",
         "use an image with Python 3.6 or later, or name its interpreter as `python`",
     ),
     Pattern(
         "command-not-found",
-        r"(?:line \d+: |exec: )(?P<command>[^\s:]+): (?:command not found|not found|No such file or directory)",  # noqa: E501
+        r"(?:line \d+: |exec: |^\S{1,100}bash: )(?P<command>[^\s:]+): (?:command not found|not found|No such file or directory)",  # noqa: E501
         "{task} did not find the command {command}",
         "is it in the image, and on its PATH?",
     ),
@@ -405,15 +492,32 @@ CONTAINER: tuple[Pattern, ...] = (
         "the administrator of HDFS creates it, or allows it",
     ),
     Pattern(
+        "hdfs-block-missing",
+        r"Could not obtain block: \S+ file=(?P<path>/\S+)",
+        "YARN could not read a file that it was to bring to {task}: {path}",
+        "its DataNodes are down, or that node cannot reach them; hdfs fsck PATH shows whether a "
+        "good copy is left",
+    ),
+    Pattern(
         "files-not-there",
-        r"(?:FileNotFoundException|does not exist)[^\n]*?(?P<path>(?:hdfs|viewfs|file|/)\S*)|changed on src filesystem",  # noqa: E501
-        "a file that YARN was to bring to {task} was not there, or had changed: {path}",
+        r"File (?P<path>file:\S+) does not exist|Resource (?P<changed>file:\S+) changed on src",
+        "a file that YARN was to bring to {task} was not on the disk of its node, or was another "
+        "one there: {path}{changed}",
+        "every node reads a file: path on its own disk: fs.defaultFS of the ResourceManager has to "
+        "name a file system that all nodes share",
+        when=(-1000, -1),
+    ),
+    Pattern(
+        "files-not-there",
+        r"(?:FileNotFoundException|does not exist)[^\n]*?(?P<path>(?:hdfs|viewfs|file|/)\S*)"
+        r"|(?:Resource (?P<changed>\S+) )?changed on src filesystem",
+        "a file that YARN was to bring to {task} was not there, or had changed: {path}{changed}",
         "submit again, which stages the files anew",
         when=(-1000, -1, 1),
     ),
     Pattern(
         "executor-configuration",
-        r"container-executor\.cfg|Configuration file [^\n]*|Invalid permissions or ownership|not owned by root",  # noqa: E501
+        r"container-executor\.cfg|Configuration file [^\n]*|Invalid permissions or ownership|(?:not|must be) owned by root",  # noqa: E501
         "the node's container-executor is not set up well",
         _ASK,
         when=(6, 22, 24, -1000, -1),
@@ -429,5 +533,46 @@ NEVER_GRANTED: tuple[Pattern, ...] = (
         "YARN gives no container as large as was asked for: {asked}, and {most} is the "
         "most it gives",
         "ask for less {resource}",
+    ),
+    # of Hadoop 3.0 to 3.2, and of 2
+    Pattern(
+        "request-refused",
+        r"requested resource type=\[(?P<resource>[^\]]+)\] < 0 or greater than maximum allowed allocation\. "  # noqa: E501
+        r"Requested resource=(?P<asked><[^>]+>), maximum allowed allocation=(?P<most><[^>]+>)",
+        "YARN gives no container as large as was asked for: {asked}, and {most} is the "
+        "most it gives",
+        "ask for less {resource}",
+    ),
+    Pattern(
+        "request-refused",
+        r"Invalid resource request, requested (?P<resource>memory|virtual cores) < 0[^\n]{0,200}?"
+        r"requested(?:Memory|VirtualCores)=(?P<asked>\d+), max(?:Memory|VirtualCores)=(?P<most>\d+)",  # noqa: E501
+        "YARN gives no container as large as was asked for: {resource} {asked}, and {most} is the "
+        "most it gives",
+        "ask for less {resource}",
+    ),
+)
+
+# Diagnostics of applications that never had a container
+REFUSED: tuple[Pattern, ...] = (
+    Pattern(
+        "too-many-applications",
+        r"(?P<words>(?:Queue \S+ )?already has \d+ applications|[Mm]aximum (?:system )?application limit reached)",  # noqa: E501
+        "YARN took no more applications at that time: {words}",
+        "submit again when others have ended, or to another `queue`",
+    ),
+    Pattern(
+        "rejected",
+        r"queue=(?P<queue>\S+) doesn't have permission to access all labels[^\n]{0,99}?resource request=(?P<label>[^.\n]*)",  # noqa: E501
+        "YARN rejected the job: the queue {queue} may not use nodes with the label {label}",
+        "another `queue`, or other nodes",
+    ),
+    Pattern(
+        "token-not-renewed",
+        r"Failed to renew token: Kind: (?P<kind>\w+), Service: (?P<service>[^,\s]+)",
+        "the ResourceManager could not renew the delegation token ({kind}) of {service}, and "
+        "started nothing of the job",
+        f"{_ASK}: the ResourceManager's log has the reason; it has to reach that file system, and "
+        "to be the renewer that the token names",
     ),
 )

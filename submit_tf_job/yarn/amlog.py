@@ -29,7 +29,8 @@ _ASSIGNED = re.compile(
 )
 _MEMORY = re.compile(r"Capability: <memory:(\d+),")
 _LAUNCH = re.compile(
-    r"\[COMPINSTANCE \S+ : (container_\w+)\]: Failed to launch container\.?\s*\n(?P<error>[^\n]+)"
+    r"\[COMPINSTANCE \S+ : (container_\w+)\]: Failed to launch container\.?\s*\n"
+    r"(?P<error>[^\n]+(?:\n(?!\s*at |\d{4}-\d\d-)[^\n]+){0,3})"
 )
 _STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\]", re.MULTILINE)
 _DOMINANT = re.compile(r"Dominate component (\S+) finished")  # ServiceScheduler's own spelling

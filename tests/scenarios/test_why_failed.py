@@ -665,6 +665,73 @@ def test_application_that_the_scheduler_rejects(job: Failing) -> None:
     assert said in cause["sentence"]
 
 
+AM_FAILED = (
+    "Application application_1_1 failed 2 times due to AM Container for appattempt_1_1_000002 exited "
+    "with  exitCode: {}\nFailing this attempt.Diagnostics: [2026-11-21 14:57:19.576]{}"
+)
+LAUNCHED = "Exception from container-launch.\nContainer id: container_1_1_02_000001\nExit code: 1\n"
+# status of the ApplicationMaster's container, words, code, words of the sentence, a retry helps
+OF_MASTERS = (
+    (-1000, "java.io.FileNotFoundException: File does not exist: hdfs://ns/a.zip", "files-not-there",
+     "hdfs://ns/a.zip", True),
+    (-1000, "org.x.YarnException: Download and unpack failed", "application-master-failed",
+     ": org.x.YarnException: Download and unpack failed", True),
+    (-103, "Current usage: 1 GB of 2 GB physical memory used; 2.2 GB of 2.1 GB virtual memory used.",
+     "virtual-memory", "2.2 GB of virtual memory", False),
+    (-104, "Current usage: 2.1 GB of 2 GB physical memory used", "out-of-memory", "2.1 GB", True),
+    (-100, "Container released on a *lost* node", "node-lost", "the ApplicationMaster", True),
+    (1, f"{LAUNCHED}Exception message: launch_container.sh: line 24: $A: bad substitution",
+     "application-master-failed", "line 24: $A: bad substitution", True),
+    (1, f"{LAUNCHED}\nLast 4096 bytes of stderr :\nError: Could not find or load main class org.x.Master",
+     "module-missing", "org.x.Master", False),
+)  # fmt: skip
+
+
+def test_application_master_whose_container_failed(job: Failing) -> None:
+    for status, words, code, said, helps in OF_MASTERS:
+        job.final("FAILED", AM_FAILED.format(status, words), "FAILED")
+        cause = job.why()
+        assert told(cause, "code", "retryable", "task") == (code, helps, None), cause
+        assert said in cause["sentence"]
+        assert "roles." not in cause["hint"]
+    job.final(
+        "FAILED",
+        "Application application_1_1 failed 1 times due to ApplicationMaster for attempt "
+        "appattempt_1_1_000001 timed out. Failing the application.",
+        "FAILED",
+    )
+    assert job.why()["sentence"].endswith("attempt appattempt_1_1_000001 timed out")
+
+
+# words, code, a retry helps
+NEVER_STARTED = (
+    ("Queue root.a already has 500 applications, cannot accept submission of application: "
+     "application_1_1", "too-many-applications", True),
+    ("Queue root.a is STOPPED. Cannot accept submission of application: application_1_1",
+     "rejected", False),
+    ("Invalid resource request, queue=a doesn't have permission to access all labels in resource "
+     "request. labelExpression of resource request=gpu. Queue labels=", "rejected", False),
+    ("Failed to renew token: Kind: HDFS_DELEGATION_TOKEN, Service: 10.0.0.9:8020, Ident: (x)",
+     "token-not-renewed", True),
+    ("java.net.ConnectException: something new", "not-started", True),
+    ("Invalid resource request, requested resource type=[memory-mb] < 0 or greater than maximum "
+     "allowed allocation. Requested resource=<memory:2048, vCores:1>, maximum allowed "
+     "allocation=<memory:1024, vCores:2>, please note", "request-refused", False),
+    ("Invalid resource request, requested memory < 0, or requested memory > max configured, "
+     "requestedMemory=12288, maxMemory=8192", "request-refused", False),
+)  # fmt: skip
+
+
+def test_application_that_never_had_a_container(job: Failing) -> None:
+    [app] = job.world.cluster.yarn.apps.values()
+    app.attempts = 0
+    for words, code, helps in NEVER_STARTED:
+        job.final("FAILED", words, "FAILED")
+        cause = job.why()
+        assert told(cause, "code", "retryable") == (code, helps), cause
+        assert "ApplicationMaster of the job failed" not in cause["sentence"]
+
+
 def test_evidence_and_certainty(job: Failing) -> None:
     text = 'Traceback (most recent call last):\n  File "t.py", line 2, in <module>\nMemoryError\n'
     cause = job.why(job.first("worker-0", 1), stdout=f"step 1\n{text}")
