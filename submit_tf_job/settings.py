@@ -625,7 +625,7 @@ def directories(environ: Mapping[str, str] | None = None) -> Directories:
         root, named, place = home, "HOME", home / fallback
         if value.startswith("/"):
             root, named, place = Path(value), variable, Path(value)
-        if root.exists() and not root.is_dir():
+        if os.path.exists(root) and not os.path.isdir(root):  # noqa: PTH110, PTH112 - long names
             raise SettingsError(
                 f"{named} is {root}, which is not a directory", hint=f"set {named} to a directory"
             )

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from submit_tf_job.container import contract
 from submit_tf_job.host.located.tree import Where
 from submit_tf_job.host.quoting import clip
-from submit_tf_job.host.user_files import named_reason
+from submit_tf_job.host.user_files import is_directory, is_file, named_reason
 from submit_tf_job.jobspec.file_contents import KnownContents, opened_again
 from submit_tf_job.jobspec.job import PATTERN, HostFile, Remark, RemoteFile, ShippedFile
 from submit_tf_job.jobspec.left_out import LeftOut
@@ -260,7 +260,7 @@ class Shipper:
     def _is_directory(self, path: Path) -> bool:
         if self._sent:
             return self._sent.is_directory(self._sent.name_of(path))
-        return path.is_dir()
+        return is_directory(path)
 
     @contextmanager
     def _open_file(self, path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
@@ -349,7 +349,7 @@ class Shipper:
         from submit_tf_job.jobspec import wheels
 
         path = self.host.base / src
-        if not any((path / name).is_file() for name in ("pyproject.toml", "setup.py")):
+        if not any(is_file(path / name) for name in ("pyproject.toml", "setup.py")):
             return at.fail(
                 f"{clip(src)} holds neither pyproject.toml nor setup.py; to ship plain "
                 f"modules write the path alone"

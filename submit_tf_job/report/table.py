@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 _GAP = "  "
-_LEAST = 6
+_LEAST, _WIDEST = 6, 1000  # any user's job may have a name of megabytes
 _WHOLE = 1e9  # from here on a number has an exponent
 
 
@@ -33,14 +33,21 @@ def columns(
     """
     if not rows:
         return
-    widths = {at: max(width_of(row[at]) for row in rows) for at in range(len(rows[0]))}
+    widths = {
+        at: min(_WIDEST, max(width_of(row[at]) for row in rows)) for at in range(len(rows[0]))
+    }
     for at in reversed(optional):
         if _too_long(widths, indent, width):
             del widths[at]
     while _too_long(widths, indent, width) and max(widths.values()) > _LEAST:
         widths[max(widths, key=lambda at: widths[at])] -= 1
     for row in rows:
-        cells = (_cut_text(row[at], size, at in ids) for at, size in widths.items())
+        cells = (
+            row[at]
+            if width is None and len(row[at]) > size
+            else _cut_text(row[at], size, at in ids)
+            for at, size in widths.items()
+        )
         yield indent + _GAP.join(cells).rstrip()
 
 
@@ -67,7 +74,7 @@ def cut(text: str, size: int) -> str:
         return text
     if text.isascii():
         return text[: size - 1] + "…"
-    kept = text
+    kept = text[:size]
     while width_of(kept) > size - 1:
         kept = kept[:-1]
     return f"{kept}…" + " " * (size - 1 - width_of(kept))

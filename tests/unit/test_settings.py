@@ -116,6 +116,8 @@ def test_directories_follow_xdg_where_it_is_absolute(host: Host, tmp_path: Path)
     host.write(host.user, "user: here\n")
     for where, user in ((str(tmp_path / "c"), "there"), ("relative", "here"), ("", "here")):
         assert host.value("user", XDG_CONFIG_HOME=where)[0] == user
+    said, _ = host.refused(XDG_CONFIG_HOME="/" + "a" * 300)
+    assert "cannot be read: file name too long" in said
 
 
 @pytest.mark.slow

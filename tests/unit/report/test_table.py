@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import unicodedata
 
 import pytest
@@ -23,6 +24,16 @@ def test_columns_without_width() -> None:
         "NAME   STATE    MEMORY  APPLICATION",
         "mnist  RUNNING  1.5Gi   application_1700000000000_0001",
     ]
+
+
+@pytest.mark.parametrize("width", [80, None])
+def test_columns_of_a_name_of_megabytes_cost_no_seconds_and_no_memory(width: int | None) -> None:
+    rows = [*ROWS * 50, ["\u5b57" * 1_000_000, "RUNNING", "1Gi", "application_1_0001"]]
+    before = time.process_time()
+    found = list(columns(rows, width))
+    assert time.process_time() - before < 4
+    assert sum(map(len, found[:-1])) < 200_000
+    assert found[-1].endswith("RUNNING  1Gi     application_1_0001")
 
 
 def test_columns_drop_optional_ones_and_cut_ids_at_the_beginning() -> None:
