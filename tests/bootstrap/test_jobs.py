@@ -76,7 +76,7 @@ rank, size = env["HOROVOD_RANK"], int(env["HOROVOD_SIZE"])
 def ask(method, path, body=None):
     for attempt in range(600):
         try:
-            connection = http.client.HTTPConnection(*at, timeout=30)
+            connection = http.client.HTTPConnection(*at, timeout=600)
             connection.request(method, path, body)
             answer = connection.getresponse()
             return answer.status, answer.read()

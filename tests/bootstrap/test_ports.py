@@ -37,7 +37,7 @@ def addresses(job: Cluster) -> dict[str, int]:
 
 def answers(port: int) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=600) as page:
             return bool(page.status == 200)
     except OSError:
         return False
@@ -273,7 +273,7 @@ def talks(ports: list[int]) -> Iterator[None]:
 
     for port in ports:
         server = socket.create_server(("", port))
-        server.settimeout(60)
+        server.settimeout(600)
         threading.Thread(target=accept, args=(server,), daemon=True).start()
     yield
     over.set()

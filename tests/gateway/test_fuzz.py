@@ -89,7 +89,7 @@ def _ask_all(world: World, operation: Any, mode: str, examples: int) -> None:
                 case.body, case.media_type = {**JOB, "name": "other"}, "application/json"
         (case.query or {}).pop("follow", None)  # it would have no end
         case.call_and_validate(
-            headers={"Authorization": f"Bearer {world.tokens['alice']}"}, checks=WANTED, timeout=20
+            headers={"Authorization": f"Bearer {world.tokens['alice']}"}, checks=WANTED, timeout=600
         )
 
     ask()

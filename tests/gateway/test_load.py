@@ -54,7 +54,7 @@ def many_files() -> Iterator[None]:
 
 
 def connect(gateway: Process, said: bytes, stack: ExitStack) -> socket.socket:
-    made = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), timeout=20))
+    made = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), timeout=600))
     made.sendall(said)
     return made
 

@@ -318,5 +318,5 @@ def test_a_client_that_does_not_read_gives_its_stream_back(hasty: Process, clust
         until(lambda: path in [entry["path"] for entry in hasty.entries()], "the stream has ended")
         [entry] = [entry for entry in hasty.entries() if entry["path"] == path]
         assert (entry["status"], entry["bytes"] > 4096) == (200, True), entry
-    assert requests.get(f"{hasty.url}/healthz", timeout=30).status_code == 200
+    assert requests.get(f"{hasty.url}/healthz", timeout=600).status_code == 200
     nothing_remains(hasty)

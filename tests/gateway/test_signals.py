@@ -67,7 +67,7 @@ def test_sigterm_at_any_moment_ends_a_process(
             kind = chance.choice(("events", "logs?follow=true"))
             head = f"GET /v1/jobs/{chance.choice(jobs)}/{kind} HTTP/1.1\r\nHost: localhost\r\n"
             head += f"Authorization: Bearer {gateway.token}\r\n\r\n"
-            held.append(socket.create_connection(("127.0.0.1", gateway.port), timeout=5))
+            held.append(socket.create_connection(("127.0.0.1", gateway.port), timeout=600))
             held[-1].sendall(head.encode())
         assert gateway.end(signal.SIGTERM) == 0
         for one in held:

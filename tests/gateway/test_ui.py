@@ -51,7 +51,7 @@ class Ui:
 
     def ask(self, path: str, token: str = "") -> requests.Response:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return requests.get(self.url + path, headers=headers, timeout=60)
+        return requests.get(self.url + path, headers=headers, timeout=600)
 
     def end(self) -> tuple[int, str]:
         if self.process.returncode is None:
@@ -92,7 +92,7 @@ def test_ui_answers_its_own_token_alone_and_ends_with_ctrl_c(ui: Ui) -> None:
 def test_ui_shows_jobs_of_other_users_as_status_does(ui: Ui, cluster: Served) -> None:
     body = {**JOB, "name": "theirs", "command": "sleep 600"}
     headers = {"Authorization": f"Bearer {ui.token}"}
-    made = requests.post(f"{ui.url}/v1/jobs", json=body, headers=headers, timeout=60).json()
+    made = requests.post(f"{ui.url}/v1/jobs", json=body, headers=headers, timeout=600).json()
     yarn, apps = cluster.cluster.yarn, cluster.cluster.yarn.apps
     other = copy.copy(apps[made["application_id"]])
     other.id, other.user, other.name = f"{other.id.rpartition('_')[0]}_9100", "bob", "not-mine"

@@ -201,7 +201,7 @@ def _head(length: int | None) -> bytes:
 
 def _send(gateway: Process, pieces: list[bytes]) -> bytes:
     """Send pieces and return the beginning of the answer."""
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=600) as connection:
         try:
             for piece in pieces:
                 connection.sendall(piece)
@@ -220,7 +220,7 @@ def test_upload_uses_bounded_memory_and_leaves_nothing(gateway: Process, directo
 
 
 def test_uploads_of_one_caller_at_once_are_bounded(gateway: Process, directory: Path) -> None:
-    open_ = [socket.create_connection(("127.0.0.1", gateway.port), timeout=30) for _ in range(2)]
+    open_ = [socket.create_connection(("127.0.0.1", gateway.port), timeout=600) for _ in range(2)]
     for connection in open_:
         connection.sendall(_head(MIB) + FILE)
     until(lambda: len(list(directory.glob("*/*"))) == 2, "both have begun")
@@ -242,7 +242,7 @@ time.sleep = lambda seconds: pause(min(seconds, 3.0))
 def test_next_gateway_removes_what_one_killed_a_moment_ago_has_left(
     gateway: Process, directory: Path
 ) -> None:
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=600) as connection:
         connection.sendall(_head(MIB) + FILE + b"x" * 300_000)
         until(lambda: list(directory.glob("*/*/big")), "the file has begun")
         gateway.end(signal.SIGKILL)
@@ -274,7 +274,7 @@ def test_next_gateway_removes_what_a_killed_one_has_left(
         for path in directory.iterdir():
             os.utime(path, (1, 1))
 
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=600) as connection:
         connection.sendall(_head(MIB) + FILE + b"x" * 300_000)
         until(lambda: list(directory.glob("*/*/big")), "the file has begun")
         age()

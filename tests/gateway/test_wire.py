@@ -28,7 +28,7 @@ SMUGGLED = "GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n"
 
 def exchange(gateway: Process, sent: str) -> str:
     """Send bytes and read until the server closes the connection."""
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=600) as connection:
         connection.sendall(sent.encode())
         received = b""
         while piece := connection.recv(65536):
@@ -73,7 +73,7 @@ def test_chunked_request_of_http_1_0_is_refused(gateway: Process) -> None:
 
 @pytest.mark.parametrize("how", ["closes", "resets"])
 def test_client_that_leaves_during_its_body_is_logged_as_499(gateway: Process, how: str) -> None:
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=600) as connection:
         connection.sendall(f'{HEAD}Content-Length: 1000\r\n\r\n{{"name": '.encode())
         if how == "resets":
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
