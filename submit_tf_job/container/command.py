@@ -60,6 +60,7 @@ class TaskCommand:
         self.record: dict[str, Any] | None = None  # how the command ended
         self.end_requested = False
         self.stop_grace_s = info.stop_grace_s  # from SIGTERM to SIGKILL
+        self.saves = False  # it is ended by a stop that waits, also for its outputs
         self.nofile: tuple[int, int] | None = None
         self.observers = Observers(lambda text: self.warn(f"{info.name}: {text}"))
         self.progress = Progress("")
@@ -312,7 +313,7 @@ class TaskCommand:
             return
 
         def run() -> None:
-            done = data.store(record, steps, failed)
+            done = data.store(record, steps, failed, self.saves)
             self.post(lambda: self._end_with(done))
 
         def broken(error: Exception) -> None:

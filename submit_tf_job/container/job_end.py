@@ -45,7 +45,7 @@ class JobEnd:
         job.linger_until = job.late_until = until if job.graceful else now
         self.command.warn_unstored()
         if job.graceful:
-            self.command.stop_grace_s = until - now
+            self.command.stop_grace_s, self.command.saves = until - now, True
 
     def begin(self, now: float) -> None:
         """End this task's command, and tell the other tasks that the job ends; the witness is told

@@ -144,6 +144,7 @@ class OtherTask:
             log_hold(self.info, hold_s)
         if "grace_s" in message:
             self.command.stop_grace_s = untrusted.seconds(message["grace_s"])
+            self.command.saves = True
             self.command.warn_unstored()
         self._leave_with(now, status)
 

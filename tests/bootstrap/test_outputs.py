@@ -479,6 +479,32 @@ def test_stop_that_waits_does_not_begin_an_upload_anew(job: Cluster, hdfs: WebNa
     assert job.report()["warnings"] == []
 
 
+@pytest.mark.parametrize("task", ["chief-0", "worker-0"])
+def test_stop_that_waits_gives_an_upload_longer_than_finish_timeout(
+    job: Cluster, hdfs: WebNameNode, task: str
+) -> None:
+    may_go = threading.Event()
+
+    def hold(operation: str, path: str) -> None:
+        if operation == "DATA" and f"{task}." in path and path.endswith("/x"):
+            may_go.wait(240)
+
+    hdfs.before = hold
+    roles = {"chief": role(1, "trains", TRAIN), "worker": role(1, "trains", TRAIN)}
+    data = output(on(hdfs), upload="every-task", on_failure="upload")
+    job.job(roles, data=data, finish_timeout_s=1)
+    job.start()
+    job.until(lambda: all("runs" in job.stdout(name) for name in job.names()))
+    stop(job, signal.SIGQUIT, signal.SIGTERM)
+    job.until_saved(lambda: "uploading" in job.stderr(task))
+    uploaded = time.monotonic()
+    job.until_saved(lambda: time.monotonic() > uploaded + 4)
+    may_go.set()
+    job.until_saved(lambda: job.report().get("ended_at"))
+    assert stored(hdfs, f"/models/m/{task}") == NEW
+    assert job.report()["warnings"] == []
+
+
 def test_stop_that_waits_for_an_absent_hdfs_ends_with_its_time_and_tells_what_is_lost(
     job: Cluster, hdfs: WebNameNode
 ) -> None:

@@ -248,11 +248,12 @@ class Data:
             yield f"the output {name} of {who} is not stored at {uri}: stopped{rule}", name
 
     def store(
-        self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool
+        self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool, saves: bool
     ) -> dict[str, Any]:
         """Upload outputs after a command; `record` is the command's record. Return the record of
         the task: with the outputs that are stored, and, if the command itself succeeded, with the
-        failure of an upload. After a command that `failed`, such a failure is only a warning.
+        failure of an upload. After a command that `failed`, such a failure is only a warning, and
+        the upload may take `finish_timeout`; unless it `saves`: who stops the job waits then.
 
         This method blocks: call it in a thread.
         """
@@ -261,7 +262,8 @@ class Data:
             names = self._collected(step["name"])
             step["collected"] = {name: os.path.join(self.info.workdir, name) for name in names}
             self.collected += step["collected"].values()
-        copy = _Copy(self, steps, *((limit_s, limit_s) if failed else (limit_s + KEPT_S,)))
+        limits = (limit_s, limit_s) if failed and not saves else (limit_s + KEPT_S,)
+        copy = _Copy(self, steps, *limits)
         try:
             done = copy.run()
         except Stopped:
