@@ -51,6 +51,8 @@ class ObjectStorage(Storage):
 
     def _list_directory(self, path: str) -> list[Stat]:
         found = self._fs.ls(self._object_key(path), detail=True, refresh=True)
+        # without the empty object `directory/`, by which consoles and Hadoop show a directory
+        found = [it for it in found if it["type"] != "file" or not it["name"].endswith("/")]
         files = [item["name"].strip("/") for item in found if item["type"] == "file"]
         if files == [self._object_key(path).strip("/")]:
             raise NotADirectoryError("not a directory")

@@ -166,7 +166,9 @@ class ByFsspec(FileStore):
         with store_errors(path):
             found = self.fs.ls(self.bucket + path, detail=True)
             return [
-                (posixpath.join(path, _name_of_item(item)), *_kind_and_size(item)) for item in found
+                (posixpath.join(path, _name_of_item(item)), *_kind_and_size(item))
+                for item in found
+                if not _is_marker(item)
             ]
 
     def read(self, path: str) -> Iterator[bytes]:
@@ -205,6 +207,13 @@ class ByFsspec(FileStore):
 
 def _name_of_item(item: Mapping[str, Any]) -> str:
     return posixpath.basename(str(item["name"]).rstrip("/"))
+
+
+def _is_marker(item: Mapping[str, Any]) -> bool:
+    """Return whether an item is the empty object `directory/`, by which consoles and Hadoop show a
+    directory.
+    """
+    return item["type"] == "file" and str(item["name"]).endswith("/")
 
 
 def _kind_and_size(item: Mapping[str, Any]) -> tuple[bool, int]:

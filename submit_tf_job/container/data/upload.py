@@ -211,8 +211,9 @@ class OutputUpload:
         todo = [self.place]
         while todo:
             self.copying.tick(0)
-            for path, is_prefix, _ in self.store.list(todo.pop()):
-                (todo if is_prefix else found).append(path)
+            with contextlib.suppress(NotFound):  # its last object is removed meanwhile
+                for path, is_prefix, _ in self.store.list(todo.pop()):
+                    (todo if is_prefix else found).append(path)
         return found
 
     # --- what is to be stored ---

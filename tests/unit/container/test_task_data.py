@@ -258,6 +258,22 @@ def test_names_of_objects_are_no_patterns(bucket: Bucket) -> None:
     assert bucket.objects() == {"m/.submit_tf_job", "m/x1.csv"}
 
 
+def test_an_object_that_shows_a_directory_is_no_file(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket.memory.pipe_file("/bucket/m/x", b"x")
+    ls = bucket.memory.ls
+
+    def with_marker(path: str, detail: bool = True) -> list[dict[str, Any]]:
+        return [{"name": f"{path}/", "type": "file", "size": 0}, *ls(path, detail=detail)]
+
+    monkeypatch.setattr(bucket.memory, "ls", with_marker)
+    step: dict[str, Any] = {"do": "download", "name": "d", "uri": "s3://bucket/m", "share": None}
+    step |= {"to": str(tmp_path / "down"), "file": str(tmp_path / "list")}
+    assert transfer.run({"steps": [step], "patience_s": 0}, bucket.told) == 0, bucket.told
+    assert lines(str(tmp_path / "list")) == [f"{tmp_path}/down/x"]
+
+
 def test_an_object_of_the_name_of_an_output_is_kept(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

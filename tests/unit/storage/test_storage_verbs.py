@@ -45,6 +45,19 @@ class TestObjects(StorageVerbs):
         with pytest.raises(UsageError, match="a bucket has no home of alice"):
             storage.home("alice")
 
+    def test_an_object_that_shows_a_directory_is_no_file(
+        self, storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A console of an object store makes the object `d/` for a new folder."""
+        storage.write("/d/x", b"x")
+        ls = storage._fs.ls
+
+        def with_marker(path: str, **more: bool) -> list[dict[str, object]]:
+            return [{"name": f"{path}/", "type": "file", "size": 0}, *ls(path, **more)]
+
+        monkeypatch.setattr(storage._fs, "ls", with_marker)
+        assert [item.path for item in storage.list_dir("/d")] == ["/d/x"]
+
 
 def test_opening_a_path_of_this_machine(tmp_path: Path) -> None:
     open_storage(str(tmp_path)).write(f"{tmp_path}/f", b"x")
