@@ -490,7 +490,7 @@ _OF_SETUP = re.compile(
     r"|MisconfigurationException: |401 Client Error|HTTP Error 401:"
     r"|NoCredentialsError: |Weights only load failed|getpwuid\(\): uid not found"
     r"|Duplicate GPU detected|Collective ops must be configured at program startup"
-    r"|\((?:403|AccessDenied)\) when calling|Forbidden: 403 "
+    r"|\((?:403|AccessDenied)\) when calling|Forbidden: 403 |IllegalArgumentException: Wrong FS: "
 )
 _OF_TEXT = frozenset(
     {"SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError", "ImportError"}

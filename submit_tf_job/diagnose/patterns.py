@@ -288,6 +288,22 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "kerberos-login",
+        r"failure to login: (?:for principal: (?P<who>\S{1,200}))?[^\n]{0,400}?(?P<why>Checksum failed|Pre-authentication information was invalid)",  # noqa: E501
+        "{task} could not log in to Kerberos {who}: {why}",
+        "the keytab is not the principal's latest (kvno): a ktadd elsewhere makes older ones "
+        "useless; kinit -kt shows it",
+        permanent=True,
+    ),
+    Pattern(
+        "kerberos-login",
+        r"(?P<why>(?:KDC has no support for encryption type|Encryption type [^\n]{1,99} is not supported)[^\n]*)",  # noqa: E501
+        "{task} could not log in to Kerberos: {why}",
+        "the keytab, the Kerberos server and krb5.conf (permitted_enctypes) have to share one; "
+        "klist -kte KEYTAB shows those of the keytab",
+        permanent=True,
+    ),
+    Pattern(
+        "kerberos-login",
         r"KerberosAuthException: failure to login|Preauthentication failed|Cannot contact any KDC for realm '(?P<realm>[^']+)'",  # noqa: E501
         "{task} could not log in to Kerberos {realm}",
         "is the keytab the principal's latest (kvno), and does the krb5.conf that the "
@@ -314,7 +330,8 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "hdfs-no-datanode",
-        r"(?P<words>(?:File \S+ )?could only be (?:replicated|written) to \d+ [^\n]+|Failed to find datanode[^\n]*)",  # noqa: E501
+        r"(?P<words>(?:File \S+ )?could only be (?:replicated|written) to \d+ [^\n]+|Failed to find datanode[^\n]*"  # noqa: E501
+        r"|Failed to replace a bad datanode [^(\n]+|All datanodes [^\n]+ are bad)",
         "HDFS had no DataNode for what {task} wrote: {words}",
         "excluded are DataNodes that the task could not reach, by name or port; where none is, "
         "they are full or dead: hdfs dfsadmin -report shows it",
@@ -322,9 +339,9 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "hdfs-lease",
-        r"No lease on (?P<path>\S+)|File does not exist: (?P<file>\S+) \(inode \d+\)[^\n]*does not have any open files",  # noqa: E501
-        "{task} lost its lease on {path}{file}, which it wrote on HDFS: it was deleted, or another "
-        "writer took it",
+        r"No lease on (?P<path>\S+)|[Ff]ailed to (?:APPEND_FILE|CREATE_FILE|create file) (?P<taken>/\S+) for DFSClient|File does not exist: (?P<file>\S+) \(inode \d+\)[^\n]*does not have any open files",  # noqa: E501
+        "{task} has no lease on {path}{taken}{file}, which it wrote on HDFS: it was deleted, or "
+        "another writer has it",
         "do two tasks write the same path, or does one clean its directory?",
         near=_OF_LIBHDFS,
     ),
@@ -382,7 +399,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "hdfs-unsupported",
-        r"No FileSystem for scheme:? \"?(?P<scheme>\w+)",
+        r"No FileSystem for scheme:? ?\"?(?P<scheme>\w+)",
         "{task} cannot use {scheme}:// : Hadoop's classes for it are not on its CLASSPATH",
         "for hdfs: export CLASSPATH=$(hadoop classpath --glob) before the program, with Hadoop's "
         "HDFS client in the image; for S3: hadoop-aws, and s3a://",
@@ -439,7 +456,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "hdfs-unreachable",
-        r"Call From [^\n]{0,300} to (?P<peer>\S+) failed on connection exception|UnknownHostException: (?P<host>[\w.:-]+)"  # noqa: E501
+        r"(?:Call|No Route to Host) [Ff]rom [^\n]{0,300} to (?P<peer>\S+) failed on (?:connection|socket timeout) exception|UnknownHostException: (?P<host>[\w.:-]+)"  # noqa: E501
         r"|(?:hdfs|webhdfs|namenode|NameNode)[^\n]{0,600}(?:[Cc]onnection refused|timed out)",
         "{task} did not reach HDFS {peer}{host}",
         "give the job its cluster's configuration (`hadoop: {{conf: inline}}`); can "
@@ -903,6 +920,22 @@ LINES: tuple[Pattern, ...] = (
         permanent=True,
     ),
     Pattern(
+        "kerberos-login",
+        r"^kinit: (?P<words>[^\n]*encryption type[^\n]*)",
+        "{task} could not log in to Kerberos: {words}",
+        "the keytab, the Kerberos server and krb5.conf (permitted_enctypes) have to share one; "
+        "klist -kte KEYTAB shows those of the keytab",
+        permanent=True,
+    ),
+    Pattern(
+        "kerberos-login",
+        r"^kinit: (?P<words>(?:Preauthentication failed|Keytab contains no suitable keys|Password incorrect|[^\n]{0,99}(?:revoked|expired))[^\n]*)",  # noqa: E501
+        "{task} could not log in to Kerberos: {words}",
+        "is the keytab the principal's latest (kvno)? `kerberos` of the job spec logs in without "
+        "kinit",
+        permanent=True,
+    ),
+    Pattern(
         "clocks-differ",
         r"^kinit: (?P<words>Clock skew[^\n]*)",
         "{task} could not log in to Kerberos, because the clock of its node is wrong: {words}",
@@ -968,6 +1001,11 @@ LINES: tuple[Pattern, ...] = (
 
 # what helps where an exception has no code of its own
 HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"Wrong FS: "),
+        "fs.defaultFS of the program's Hadoop configuration names another file system than the path: "  # noqa: E501
+        "`hadoop: {conf: inline}` sends the cluster's own along",
+    ),
     (
         re.compile(r"device-side assert|illegal memory access|unspecified launch failure"),
         "CUDA_LAUNCH_BLOCKING=1 in `env` shows the operation that failed; mostly a label or an index is "  # noqa: E501

@@ -67,6 +67,10 @@ def test_containers_of_known_diagnostics(job: Failing) -> None:
 
 
 NOT_AGAIN = (
+    "kinit: Preauthentication failed while getting initial credentials",
+    "org.x.KerberosAuthException: failure to login: javax.x.LoginException: Checksum failed",
+    'Exception in thread "main" java.lang.IllegalArgumentException: Wrong FS: hdfs://a/b, expected: '
+    "file:///\n\tat org.apache.hadoop.fs.FileSystem.checkPath(FileSystem.java:1)",
     "kinit: Client 'alice@R' not found in Kerberos database while getting initial credentials",
     "kinit: Key table file '/k' not found while getting initial credentials",
     "org.x.KerberosAuthException: failure to login: javax.x.LoginException: Unable to obtain "
