@@ -7,6 +7,7 @@ where it is set. `settings.py` has the settings, and decides which layer takes p
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
@@ -143,6 +144,7 @@ class Sources(NamedTuple):
     def _project_layer(self, cwd: Path, home: Path) -> SettingsLayer:
         for directory in (cwd, *cwd.parents):
             if (directory / PROJECT_FILE).is_file():
+                _refuse_planted_file(directory / PROJECT_FILE)
                 return self._file_layer(directory / PROJECT_FILE, project=True)
             if directory == home or (directory / ".git").exists():
                 break
@@ -297,6 +299,18 @@ def _no_key_of_projects(place: str, name: str) -> SettingsError:
         f"{place}: {name}: a project's file cannot say where jobs go or as whom",
         hint="put it into your own settings.yaml",
     )
+
+
+def _refuse_planted_file(path: Path) -> None:
+    """Refuse a project's file that another user has put into a directory where everybody may, such
+    as /tmp: it decides what jobs run.
+    """
+    is_everybodys = path.parent.stat().st_mode & 0o002
+    if is_everybodys and path.lstat().st_uid not in (0, os.geteuid()):
+        raise SettingsError(
+            f"{path}: another user has put it into a directory where everybody may write",
+            hint="work in a directory of your own: below your home, or in a Git repository",
+        )
 
 
 def _check_rights(path: Path, layers: Iterable[Values], *, shared: bool = False) -> None:

@@ -260,13 +260,20 @@ def _for_python(version: str) -> list[str]:
     ]
 
 
+# `python -m pip` would import modules of the working directory, which may be a stranger's checkout
+_PIP = (
+    "import sys; sys.path[:] = filter(None, sys.path); import runpy; "
+    "runpy.run_module('pip', run_name='__main__', alter_sys=True)"
+)
+
+
 def _run_pip(
     cache: Path, *arguments: str, reproducible: bool = False, at: Path | None = None
 ) -> None:
     options = ["--disable-pip-version-check", "--no-input", "--no-color"]
     environment = {"SOURCE_DATE_EPOCH": str(_EPOCH)} if reproducible else {}
     done = _run_command(
-        [_python_with_pip(cache), "-m", "pip", *options, *arguments], environment, at
+        [_python_with_pip(cache), "-c", _PIP, *options, *arguments], environment, at
     )
     if done.returncode:
         said = _failed_build(done.stdout, done.stderr) or _error_lines(done.stderr)
@@ -286,7 +293,7 @@ def _python_with_pip(cache: Path) -> str:
     if not (made / "bin" / "pip").exists():
         made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # not renamed when complete: an environment knows its path
-        done = _run_command([sys.executable, "-m", "venv", str(made)], {})
+        done = _run_command([sys.executable, "-m", "venv", str(made)], {}, made.parent)
         if done.returncode:
             shutil.rmtree(made, ignore_errors=True)
             raise PipFailed("this Python has no pip; install it, or list wheels instead")

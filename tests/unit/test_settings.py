@@ -6,6 +6,7 @@ What is wrong in a file, and where, is in tests/unit/messages/settings.txt.
 from __future__ import annotations
 
 import ast
+import os
 import pwd
 import re
 from pathlib import Path
@@ -199,6 +200,25 @@ def test_user_of_a_keytab_without_a_principal(
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{host.home}/no-ticket")
     host.write(host.user, f"auth: kerberos\nkerberos: {{keytab: {path}}}\n")
     assert host.value("user") == (user or host.value("user")[0], origin)
+
+
+def test_project_settings_that_another_user_planted_are_refused(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "scratch"
+    planted = host.write(shared / "submit_tf_job.yaml", "task_memory: 3Gi\n")
+    (shared / "mine").mkdir()
+    where = os.path.relpath(shared / "mine", host.home)
+    monkeypatch.setattr("os.geteuid", lambda: 54321)
+    if os.getuid() == 0:
+        os.chown(planted, 12345, 12345)
+    assert host.value("task_memory", cwd=where)[0] == "3Gi"  # of a team's directory
+    shared.chmod(0o1777)
+    said, hint = host.refused(cwd=where)
+    assert said == f"{planted}: another user has put it into a directory where everybody may write"
+    assert "in a directory of your own" in hint
+    monkeypatch.setattr("os.geteuid", lambda: planted.stat().st_uid)
+    assert host.value("task_memory", cwd=where)[0] == "3Gi"
 
 
 @pytest.mark.parametrize(

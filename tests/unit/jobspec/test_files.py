@@ -450,10 +450,14 @@ def test_python_sends_the_code_of_a_path_as_it_is_now(
     url = f"mylib @ file://{tree}/mylib ; python_version > '3'"
     (tree / "url.txt").write_text(f"--no-index\n{url}\n")
     monkeypatch.chdir(tmp_path)  # every path starts from the job spec
+    for name in ("pip", "runpy", "queue", "logging"):  # none of which is for this host
+        for place in (tree, tmp_path):
+            (place / f"{name}.py").write_text(f"open({str(tree / 'imported')!r}, 'w')")
     for code in ("V = 'one'", "V = 'two'"):
         a_project(tree / "mylib", code)
         for python in ("project: mylib", "requirements: deep/r.txt", "requirements: url.txt"):
             assert sent_module(tree, tmp_path, f"{{{python}}}") == code
+    assert not (tree / "imported").exists()
     left = sorted(path.name for path in (tree / "mylib").iterdir())
     assert left == ["backend.py", "pyproject.toml", "src"]
 
