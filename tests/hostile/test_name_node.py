@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.container.data.stores import open_store
+from submit_tf_job.container.data import stores
 from submit_tf_job.errors import ClusterUnavailable
 from submit_tf_job.storage import open_storage
 from tests.builders.host import hadoop_xml
@@ -102,7 +102,7 @@ def test_webhdfs_of_a_nameservice_is_that_of_its_active_name_node(
         assert storage.stat("hdfs://ns2/d/x").size == 7
         assert storage.url("/d") == "hdfs://ns2/d"
         environ = {"HADOOP_CONF_DIR": str(tmp_path), "HADOOP_USER_NAME": "alice"}
-        store, path = open_store("webhdfs://ns2/d/x", environ)
+        store, path = stores.open_store("webhdfs://ns2/d/x", environ)
         assert b"".join(store.read(path)) == b"content"
         assert ("GET", "GETFILESTATUS", "alice") in active.asked
         active.before = refuse

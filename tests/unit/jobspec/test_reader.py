@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.container.hadoop_configuration import read_file
+from submit_tf_job.container import hadoop_configuration
 from submit_tf_job.jobspec import example, loads
 from submit_tf_job.jobspec.files import Host
 from tests.unit.messages import completed
@@ -64,7 +64,10 @@ def test_hadoop_conf_inline_is_complete_and_has_no_secrets_for_a_gateway_s_calle
         for file in conf.files:
             assert isinstance(file.content, bytes)
             (tmp_path / "out.xml").write_bytes(file.content)
-            found = {name: value for name, value, _ in read_file("/", f"{tmp_path}/out.xml")}
+            found = {
+                name: value
+                for name, value, _ in hadoop_configuration.read_file("/", f"{tmp_path}/out.xml")
+            }
             planted = {} if base is None else dict.fromkeys(secrets, "planted")
             assert found == {"a": "1", **planted}
 
