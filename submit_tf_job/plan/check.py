@@ -243,12 +243,16 @@ _HARMLESS = re.compile(
 )
 _KNOWN = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}"  # noqa: E501
-    r"|\beyJ[A-Za-z0-9_-]{10,999}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10}|\bglpat-[A-Za-z0-9_-]{20,}|://[^/\s:@$]+:[^/\s:@$]+@"
+    r"|\beyJ[A-Za-z0-9_-]{10,999}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10}|\bglpat-[A-Za-z0-9_-]{20,}|://[^/\s:@$]*:[^/\s:@$]+@|\bhf_[A-Za-z0-9]{30,}\b"
 )
 # An option and its value, or a variable that is set in front of a command.
 _OPTION = re.compile(
     r"(?:^|(?<=[\s;&|(]))(--?[A-Za-z][\w-]*(?:=|\s+)|[A-Za-z_]\w*=)(?=(\S{1,999}))"
 )
+
+
+# "name": "value"
+_MEMBER = re.compile(r"""["']([A-Za-z][\w.-]{0,99})["']\s*:\s*["']([^"'\s]{1,999})""")
 
 
 def secret_problems(job: Job) -> Iterator[Problem]:
@@ -257,33 +261,44 @@ def secret_problems(job: Job) -> Iterator[Problem]:
     A service is stored in clear text on HDFS, in two logs, and in the response to every GET
     (hadoop-facts.md#where-a-service-is-stored).
     """
+    found = [("prepare", what) for what in _secret_in(job.prepare)] if job.prepare else []
     for role in job.stated_roles:
-        found = [(f"env.{name}", f"the value of {name}") for name in secrets_in(role.env)]
-        found += [("command", what) for what in _secret_in(role.command)]
-        for key, what in found:
-            yield job.problem(
-                f"roles.{role.name}.{key}",
-                f"{what} looks like a secret, and anyone who can see the job could read it; put it "
-                "into a file that only you can read (on HDFS, or mounted) and pass the file's path",
-            )
+        path = f"roles.{role.name}"
+        found += [(f"{path}.env.{name}", f"the value of {name}") for name in secrets_in(role.env)]
+        found += [(f"{path}.command", what) for what in _secret_in(role.command)]
+    for path, what in found:
+        yield job.problem(
+            path,
+            f"{what} looks like a secret, and anyone who can see the job could read it; put it "
+            "into a file that only you can read (on HDFS, or mounted) and pass the file's path",
+        )
 
 
 def secrets_in(env: Mapping[str, str]) -> Iterator[str]:
     """Yield the variables whose values are probably secrets."""
     for name, value in env.items():
-        if _KNOWN.search(value) or _is_secret(name, value.strip()):
+        if _KNOWN.search(value) or _is_secret(name, value.strip()) or any(_named_secrets(value)):
             yield name
 
 
 def _secret_in(command: Command) -> Iterator[str]:
     text = " ".join(command.argv) if command.argv is not None else command.script or ""
-    for found in _OPTION.finditer(text):
-        name = found[1].rstrip("= \t\n")
-        if _is_secret(name, found[2].strip("\"'")):
-            yield f"the value of {name}"
-            return
+    for name in _named_secrets(text):
+        yield f"the value of {name}"
+        return
     if _KNOWN.search(text):
         yield "the command holds what"
+
+
+def _named_secrets(text: str) -> Iterator[str]:
+    """Yield the options, assignments and members of JSON in a text whose values are probably
+    secrets.
+    """
+    for form in (_OPTION, _MEMBER):
+        for found in form.finditer(text):
+            name = found[1].rstrip("= \t\n")
+            if _is_secret(name, found[2].strip("\"'")):
+                yield name
 
 
 def _is_secret(name: str, value: str) -> bool:
@@ -293,7 +308,8 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _names_a_secret(name: str) -> bool:
-    words = [word.lower() for word in re.split(r"[_\-.]+", name) if word]
+    parts = re.split(r"[_\-.]+|(?<=[a-z0-9])(?=[A-Z])", name)
+    words = [word.lower() for word in parts if word]
     if not words or words[-1] in _BY_REFERENCE:
         return False
     if words[-1] == "token":

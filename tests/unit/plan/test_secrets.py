@@ -60,6 +60,43 @@ def test_message_never_contains_the_literal(name: str, literal: str) -> None:
     assert literal not in env[0][1] + option[0][1]
 
 
+HIDDEN = [
+    *("--password x1y2", "-Dpassword=x1y2", 'a required user="b" password="x1y2";'),
+    *('{"password": "x1y2"}', "{'a': 1, 'hf-token' : 'x1y2'}", "redis://:x1y2@host/0"),
+    *("hf_" + "a" * 34, "x apiKey=x1y2"),
+]
+
+
+@pytest.mark.parametrize("text", HIDDEN, ids=lambda text: text[:9])
+def test_secret_in_a_longer_value_in_a_command_and_in_prepare(text: str) -> None:
+    command = Command(script=f"run {text}")
+    jobs = [make_job(make_role(env={"ARGUMENTS": text})), make_job(make_role(command=command))]
+    jobs.append(make_job(make_role(), prepare=command))
+    paths = [[path for path, _ in found(job)] for job in jobs]
+    assert paths == [["roles.worker.env.ARGUMENTS"], ["roles.worker.command"], ["prepare"]]
+
+
+@pytest.mark.parametrize("name", ["hfToken", "secretKey", "awsSecretAccessKey", "dbPassword"])
+def test_secret_named_in_camel_case(name: str) -> None:
+    assert len(in_env(name, "x1y2")) == len(in_script(f"run --{name}=x1y2")) == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            '{"eos_token": "</s>"}',
+            '{"password_file": "x"}',
+            "--tokenFile x",
+            '{"token": "/run/t"}',
+        ),
+        *('{"maxToken": "5"}', "https://h:80/a@b", "--passwordFile=x", '{"key": "value"}'),
+    ],
+)
+def test_harmless_values_that_resemble_secrets(value: str) -> None:
+    assert in_env("ARGUMENTS", value) == in_script(f"run {value}") == []
+
+
 @given(st.text(max_size=60), st.text(max_size=200))
 def test_problems_accepts_any_text(name: str, value: str) -> None:
     assert len(in_env(name, value)) <= 1
