@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from submit_tf_job.container.output_lines import START
 from submit_tf_job.diagnose.output import OutputLine, without_box, without_workdir
 
 _LONGEST = 300
@@ -54,7 +55,8 @@ _OF_MPI = re.compile(
     r"^(?:Primary job|mpi\S+ (?:detected that one|noticed that)|MPI_ABORT was|An MPI communication|prterun)"  # noqa: E501
 )
 _GENERIC = re.compile(
-    r"^(?:\S+: Error is not recoverable: |)(?:closing\b.*|(?:exit(?:ing|ed)?(?: now)?|abort(?:ed|ing)?|bye|done|killed|terminated|goodbye|stopp(?:ed|ing)|shutting down|clean\w* up|finished)[\s!.…:]*)$",  # noqa: E501
+    r"^(?:\S+: Error is not recoverable: |)(?:closing\b.*|(?:exit(?:ing|ed)?(?: now)?|abort(?:ed|ing)?|bye|done|killed|terminated|goodbye|stopp(?:ed|ing)|shutting down|clean\w* up|finished)[\s!.…:]*"  # noqa: E501
+    r"|(?!.*\b(?:not|never|in)\b)[\w ]{1,60} (?:completed|finished|done)[\s!.…]*)$",
     re.IGNORECASE,
 )
 _OF_COMPILER = re.compile(r"^\S{1,200}:\d+:(?:\d+:)? (?:fatal )?error: ")
@@ -308,9 +310,8 @@ def _last_sentence(lines: Sequence[OutputLine]) -> LastWords:
         head = next((line for line in reversed(heads) if _is_reason(line)), None)
         if head is not None:
             at = end.index(head)
-            return _with_context(
-                head, end[at : at + 5], " ".join(one.text for one in end[at : at + 5])
-            )
+            said = list(itertools.takewhile(lambda one: START not in one.text, end[at : at + 5]))
+            return _with_context(head, said, " ".join(one.text for one in said))
     return _with_context(chosen, [chosen], chosen.message or chosen.text)
 
 

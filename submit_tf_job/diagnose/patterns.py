@@ -483,6 +483,10 @@ PROGRAM: tuple[Pattern, ...] = (
     Pattern(
         "rendezvous-failed",
         r"RendezvousTimeoutError|RendezvousConnectionError|DistStoreError: Timed out after [^\n]*waiting for clients"  # noqa: E501
+        # the store in which they look for one another
+        r"|DistStoreError: (?:wait timeout|Socket Timeout)|RuntimeError: Socket Timeout$"
+        r"|NCCL communicator[^\n]*got error: (?:Socket Timeout|wait timeout|Timeout waiting)"
+        r"|[Tt]imed out initializing process group in store based barrier"
         r"|DistNetworkError: The client socket has [^\n]*?connect to (?:any of the specified network addresses|\((?P<peer>[^)]+)\))",  # noqa: E501
         "{task} did not meet the other processes of PyTorch {peer}",
         "did another task end before it called init_process_group? can the containers reach the "
