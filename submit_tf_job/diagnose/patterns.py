@@ -204,7 +204,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "too-many-threads",
-        r"can't start new thread|^BlockingIOError: \[Errno 11\](?![^\n]*lock)|pthread_create(?: failed|:)|Thread creation failed|^OSError: \[Errno 11\]"  # noqa: E501
+        r"can't start new thread|^BlockingIOError: \[Errno 11\](?![^\n]*lock)|pthread_create(?:(?:\(\))? failed|:)|Thread creation failed|^OSError: \[Errno 11\]"  # noqa: E501
         r"|^std::system_error: Resource temporarily unavailable",
         "{task} could not start another thread or process: its user or container has as many as "
         "it may",
@@ -482,9 +482,10 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "rendezvous-failed",
-        r"RendezvousTimeoutError|RendezvousConnectionError|DistStoreError: Timed out after [^\n]*waiting for clients"  # noqa: E501
+        r"Rendezvous(?:Timeout|Connection|Closed)Error|DistStoreError: Timed out after [^\n]*waiting for clients"  # noqa: E501
         # the store in which they look for one another
         r"|DistStoreError: (?:wait timeout|Socket Timeout)|RuntimeError: Socket Timeout$"
+        r"|RuntimeError: Timeout waiting for key: "
         r"|NCCL communicator[^\n]*got error: (?:Socket Timeout|wait timeout|Timeout waiting)"
         r"|[Tt]imed out initializing process group in store based barrier"
         r"|DistNetworkError: The client socket has [^\n]*?connect to (?:any of the specified network addresses|\((?P<peer>[^)]+)\))",  # noqa: E501
@@ -575,6 +576,7 @@ PROGRAM: tuple[Pattern, ...] = (
     Pattern(
         "peer-failed",
         r"^\S*(?:UnavailableError|AbortedError)\b|Collective ops is aborted|[Hh]eartbeat timeout|(?:ABORTED|UNAVAILABLE): [^\n]{0,600}(?:/job:|task|peer|[Cc]onnection)"  # noqa: E501
+        r"|reached monitoredBarrier, but received errors|failed to pass monitoredBarrier in"
         r"|Connection (?:reset|closed) by peer|JAX distributed service detected fatal errors"
         r"|DistNetworkError: Failed to recv|gloo/transport/[^\n]{0,300}\] Timed out waiting \d+ms for"  # noqa: E501
         r"|Socket (?:closed|(?:recv|send) error)|failed to connect to all addresses|HorovodInternalError|Received collective error",  # noqa: E501
@@ -614,7 +616,7 @@ PROGRAM: tuple[Pattern, ...] = (
         "cuda-mismatch",
         r"CUDA driver version is insufficient|driver on your system is too old|no kernel image is available"  # noqa: E501
         r"|forward compatibility was attempted"
-        r"|libcuda reported version [^\n]*|CUDNN_STATUS_\w*(?:MISMATCH|PREREQUISITE)|Loaded runtime CuDNN library[^\n]*but source",  # noqa: E501
+        r"|CUDAMismatchException|libcuda reported version [^\n]*|CUDNN_STATUS_\w*(?:MISMATCH|PREREQUISITE)|Loaded runtime CuDNN library[^\n]*but source",  # noqa: E501
         "{task} found a GPU, but CUDA, cuDNN or the driver do not fit together",
         _CUDA_HINT,
         near=_OF_GPU,
@@ -638,7 +640,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "gpu-missing",
-        r"no CUDA-capable device|Found no NVIDIA driver|No CUDA GPUs are available|requires at least one CUDA device|Torch not compiled with CUDA enabled"  # noqa: E501
+        r"no CUDA-capable device|No visible GPU devices|Found no NVIDIA driver|No CUDA GPUs are available|requires at least one CUDA device|Torch not compiled with CUDA enabled"  # noqa: E501
         r"|only supported with GPUs, no GPUs found|CUDA_ERROR_NO_DEVICE|Could not satisfy (?:explicit )?device specification[^\n]*GPU"  # noqa: E501
         r"|device_type:GPU[^\n]*unknown device|unknown device[^\n]*GPU|libcuda\.so[^\n]*cannot open shared object|Unknown backend:? '?(?:gpu|cuda)"  # noqa: E501
         r"|No OpKernel was registered to support Op 'Cudnn\w+'",
@@ -708,7 +710,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "module-missing",
-        r"No module named (?:'(?P<module>[\w.]+)'|(?P<name>[\w.]+)$)"
+        r"No module named (?:'(?P<module>[\w.]+)'|(?P<name>[\w.]+)(?:$|; '))"
         r"|The '(?P<dist>[\w.-]{1,100})[^'\n]{0,100}' distribution was not found|No package metadata was found for (?P<package>[\w.-]{1,100})",  # noqa: E501
         "{task} could not import the module {module}{name}{dist}{package}",
         "install it in the image, or list it in a file for `python.requirements`; ship it under "
