@@ -575,7 +575,8 @@ def _with_more_facts(
     if cause.code == "nccl-failed" and error and (why := _OF_NCCL.search(error.text)):
         hint = GPU_TWICE_HINT if "Duplicate GPU" in why[1] else cause.hint
         sentence = f"{cause.sentence}: {without_workdir(why[1])[:200]}"
-        return replace(cause, sentence=sentence, hint=hint)
+        lost = "Connect to " in why[1] or "closed by remote peer" in why[1]
+        return replace(cause, sentence=sentence, hint=hint, lost_peer=lost)
     if cause.code == "peer-failed" and (peer := _named_peer(task, output)):
         sentence = f"{cause.sentence}; it names {peer}"
         return replace(cause, sentence=sentence, facts={**cause.facts, "peer": peer})

@@ -547,6 +547,25 @@ LOST = {  # what a task writes that had lost another one, with the status of its
     "sentence": (1, "epoch 3\nSocket closed\n"),
     "horovod": (1, f"{START}horovod.common.exceptions.HorovodInternalError: stalled for 600 s\n"),
     "pipe": (1, f"{START}BrokenPipeError: [Errno 32] Broken pipe\n"),
+    "tensorflow-1": (
+        1,
+        f"{START}AbortedError (see above for traceback): Horovod has been shut down. This was caused "
+        "by an exception on one of the ranks.\n",
+    ),
+    "store": (
+        1,
+        f"{START}torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0\n",
+    ),
+    "barrier": (
+        1,
+        f"{START}RuntimeError: [Rank 0]: Ranks 1 failed to pass monitoredBarrier in 30000 ms\n",
+    ),
+    "nccl": (
+        1,
+        f"{START}torch.distributed.DistBackendError: NCCL error in: ../x.cpp:1970, unhandled system "
+        "error, NCCL version 2.20.5\nncclSystemError: System call failed.\nLast error:\n"
+        "socketStartConnect: Connect to 10.0.0.4<42639> failed : Connection refused\n",
+    ),
 }
 
 
@@ -568,7 +587,13 @@ def test_task_that_lost_another_one_is_not_the_cause(job: Failing, name: str) ->
         assert told(cause, "code", "task") == ("python-exception", "worker-1"), cause
     alone = job.why(first, stderr=text)
     assert alone["task"] == "worker-0"
-    assert alone["code"] in ("peer-failed", "exited", "python-exception")
+    assert alone["code"] in (
+        "peer-failed",
+        "exited",
+        "python-exception",
+        "rendezvous-failed",
+        "nccl-failed",
+    )
 
 
 def test_stopped_task_whose_exception_stands_in_its_stderr(job: Failing) -> None:
