@@ -261,6 +261,7 @@ class DecidingTask:
         """
         if not self.job.retries:
             return {}
+        me = self.job.me.name
         history = {
             "container": self.info.container,
             "host": self.info.node,
@@ -271,6 +272,7 @@ class DecidingTask:
             "left_out": self.job.left_out(),
             "prepared": not self.job.unprepared,
             "trained": self.job.me.state == states.SUCCEEDED,
+            "stored": [place for place, tasks in sorted(self.job.stored.items()) if me in tasks],
         }
         return {"history": history}
 

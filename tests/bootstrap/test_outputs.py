@@ -598,6 +598,22 @@ def test_a_file_in_place_of_an_output_is_removed_for_a_retry(
     assert stored(hdfs) == {"m": b"1\n"}
 
 
+def test_output_of_a_deciding_task_that_is_lost_after_it_is_told(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    roles = {"chief": role(1, "trains", WRITE), "worker": role(1, "trains", HOLD)}
+    retries = {"max": 3, "on": ["lost"]}
+    job.job({**roles, "witness": WITNESS}, data=output(on(hdfs)), retries=retries, grace_s=300)
+    job.start()
+    job.printed("worker-0", "generation 0")
+    job.until(lambda: job.report().get("state") == "finishing")
+    job.replace("chief-0")
+    job.until(lambda: "after its command had ended with 0" in job.stderr("chief-0"))
+    job.succeeds()
+    assert stored(hdfs) == NEW
+    assert job.report()["outputs"] == [{"name": "m", "uri": on(hdfs), "tasks": 1}]
+
+
 @pytest.mark.parametrize("on_retry", ["empty", "keep"])
 def test_generations_begin_with_no_output(job: Cluster, hdfs: WebNameNode, on_retry: str) -> None:
     chief = f"echo part > $TFJOB_OUTPUT_M/part-$TFJOB_GENERATION; {HOLD}"

@@ -126,6 +126,7 @@ def _refusal_of_predecessors(job: Rendezvous, now: float, message: Mapping[str, 
             job.unprepared = False
         if history.get("trained") is True:
             _end_training(job, now)
+            job.keep_stored(job.me, history.get("stored"))
         else:
             failures.continue_after_loss(job, now, history)
     return ""

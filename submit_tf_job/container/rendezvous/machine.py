@@ -74,11 +74,7 @@ class StateMachine(Rendezvous):
         record = self.record(member, at, reason, text)
         record.update(status=member.status, signal=untrusted.whole(message.get("signal")))
         record["last_lines"] = untrusted.texts(message.get("last_lines"))
-        stored = message.get("stored")  # name and URI of each output
-        for place in stored if isinstance(stored, list) else ():
-            named = untrusted.texts(place, 2000)
-            if len(named) == 2:
-                self.stored.setdefault((named[0], named[1]), set()).add(member.name)
+        self.keep_stored(member, message.get("stored"))
         if member is self.me:
             self.outcome = {key: record[key] for key in ("status", "signal")}
             self.outcome["duration_s"] = message.get("duration_s")

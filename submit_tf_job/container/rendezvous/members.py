@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, untrusted
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.job_usage import JobUsage
 from submit_tf_job.container.progress import STILL_S, TaskNews
@@ -218,6 +218,13 @@ class Rendezvous:
             for member in self.members.values()
             if member.state in states.AWAITED and (not member.is_sidecar or member is self.witness)
         ]
+
+    def keep_stored(self, member: Member, stored: Any) -> None:
+        """Keep which outputs a task has stored: a list of name and URI of each."""
+        for place in stored if isinstance(stored, list) else ():
+            named = untrusted.texts(place, 2000)
+            if len(named) == 2:
+                self.stored.setdefault((named[0], named[1]), set()).add(member.name)
 
     # --- addresses --------------------------------------------------------------------------------
     def has_mixed_addresses(self) -> bool:
