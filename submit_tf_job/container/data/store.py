@@ -20,7 +20,10 @@ Version: TypeAlias = "list[int]"
 TELL_S = 1.0  # between two reports of what is copied
 PIECE = 4 << 20
 LONGEST_PAUSE_S = 30.0
-MISSING = ("FileNotFound", "No such file", "does not exist", "not found")
+# The names of Java's and of hdfs-native's error, and a message that a DataNode passes on alone. A
+# Kerberos server or a file of credentials that is "not found" is no missing file: what a failed
+# rename has not moved would count as moved.
+MISSING = ("FileNotFound", "File does not exist")
 # What trying again cannot change. Everything else may pass, whatever it is called: a server that
 # restarts, safe mode, a broken pipe, a quota that somebody raises.
 LASTING = (
@@ -143,7 +146,8 @@ def store_errors(path: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = _first_line(error)
-        if isinstance(error, FileNotFoundError) or any(word in text for word in MISSING):
+        named = str(error).partition("\\n")[0] + text  # the first line, with the name of its class
+        if isinstance(error, FileNotFoundError) or any(word in named for word in MISSING):
             raise NotFound(f"{path}: no such file or directory") from error
         lasts = getattr(error, "errno", None) in LASTING_ERRNOS or isinstance(error, UnicodeError)
         transient = not lasts and may_pass(f"{type(error).__name__} {error}")

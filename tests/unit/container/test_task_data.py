@@ -469,6 +469,31 @@ def test_store_errors_message() -> None:
     assert json.dumps(str(transient.value)) == '"/p: Connection reset by peer"'
 
 
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        (
+            'RPCError("java.io.FileNotFoundException", "rename source /p is not found.\\n\\tat x")',
+            True,
+        ),
+        ('FileNotFound("/p")', True),
+        ('GSSAPIError("Server hdfs/nn2@R not found in Kerberos database")', False),
+        ('IOError(Os { code: 2, kind: NotFound, message: "No such file or directory" })', False),
+        ("File /etc/key.json was not found.", False),
+        (
+            'RPCError("java.io.IOException", "lost\\n\\tat x\\nCaused by: FileNotFoundException")',
+            False,
+        ),
+    ],
+)
+def test_what_is_a_missing_file(text: str, missing: bool) -> None:
+    """The others may pass, and say nothing of the file."""
+    with pytest.raises(store.StoreError) as caught, store.store_errors("/p"):
+        raise RuntimeError(text)
+    assert isinstance(caught.value, store.NotFound) is missing
+    assert caught.value.transient is not missing
+
+
 # --- WebHDFS by the standard library (on the real one: tests/cluster/test_data.py) ----------------
 
 
