@@ -154,7 +154,10 @@ def _make_uri(written: str) -> str:
         raise ValueError(
             f"{clip(written)} does not say which file system; write {meant}, or file://…"
         )
-    scheme, authority, path = found[1], found[2], (found[3] or "").rstrip("/")
+    scheme, authority = found[1], found[2]
+    # HDFS takes no path with an empty part, as of "$DIR/$NAME" where DIR ends in /
+    parts = [part for part in (found[3] or "").split("/") if part not in ("", ".")]
+    path = "".join(f"/{part}" for part in parts)
     if scheme not in SCHEMES:
         near = closest(scheme.lower(), SCHEMES)
         meant = f"did you mean {near}://?" if near else f"known are {', '.join(SCHEMES)}"
@@ -166,7 +169,7 @@ def _make_uri(written: str) -> str:
         )
     if ":" in authority.rpartition("@")[0]:
         raise ValueError(f"{clip(written)} has a password, and a job spec holds none; leave it out")
-    if not path or ".." in path.split("/") or "\n" in path:
+    if not path or ".." in parts or "\n" in path:
         raise ValueError(
             f"{clip(written)} names no file or directory; write the path from the root, "
             f"without '..'"

@@ -55,6 +55,14 @@ def read(inputs: str = "{}", outputs: str = "{}") -> Job:
     return loads(text, source="t.yaml", base=None)
 
 
+def test_paths_of_uris_have_no_empty_parts() -> None:
+    """HDFS refuses them, where an output is stored after the training."""
+    where = "'hdfs:///models//a/./m/'"
+    job = read(f"{{d: {where}}}", f"{{m: {{uri: {where[:-2]}/n', upload: true}}}}")
+    found = [job.inputs[0].uri, job.outputs[0].uri]
+    assert found == ["hdfs:///models/a/m", "hdfs:///models/a/m/n"]
+
+
 # --- a caller of a gateway ---
 
 
