@@ -11,6 +11,7 @@ from submit_tf_job.jobspec.job import PATTERN, Mount
 from submit_tf_job.jobspec.kinds import Kind, matching, text
 
 SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs", "file", "s3", "s3a", "gs", "abfs", "abfss")
+_IS_HDFS = ("hdfs", "webhdfs", "swebhdfs")
 _WITH_HOST = (*SCHEMES[2:4], *SCHEMES[5:])
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/\s]*)(/.*)?", re.DOTALL)
 ON_HDFS = ("hdfs", "viewfs")
@@ -190,7 +191,21 @@ def _plain_uri(written: str) -> str:
         raise ValueError(
             f"{clip(uri)} is a pattern, and an output has one name; leave '*', '?' and '[' out"
         )
+    scheme, _, rest = uri.partition("://")
+    names = rest.split("/")[1:] if scheme in _IS_HDFS else []
+    refused = next((name for name in names if not _is_name_on_hdfs(name)), None)
+    if refused is not None:
+        raise ValueError(
+            f"{clip(uri)}: HDFS accepts no name such as {clip(refused)}: none with a colon, none "
+            "of more than 255 bytes, and not .snapshot"
+        )
     return uri
+
+
+def _is_name_on_hdfs(name: str) -> bool:
+    """Return whether HDFS accepts a name (DFSUtilClient.isValidName, FSDirectory)."""
+    size = len(name.encode("utf-8", "surrogatepass"))
+    return ":" not in name and size <= 255 and name != ".snapshot"
 
 
 URI = text(
@@ -204,7 +219,13 @@ URI = text(
 PLAIN_URI = Kind(
     ("string",),
     "a URI",
-    {"allOf": [URI.reference, {"pattern": "^[^*?[]*$"}]},
+    {
+        "allOf": [
+            URI.reference,
+            {"pattern": "^[^*?[]*$"},
+            {"not": {"pattern": rf"^({'|'.join(_IS_HDFS)})://[^/]*/.*:"}},
+        ]
+    },
     _plain_uri,
     URI.expected,
     definition="plainUri",
