@@ -19,7 +19,7 @@ from submit_tf_job.hadoop_logs.interfaces import Damaged, Snapshot
 from submit_tf_job.job_report import OUTCOME_MAX, JobReport, outcome_line
 from submit_tf_job.logs.collected import AggregatedLogs
 from submit_tf_job.logs.entries import AM_FILES, AM_TASK, LogSource, TaskContainer
-from submit_tf_job.logs.read import in_threads
+from submit_tf_job.logs.read import LARGEST, in_threads, joined
 from submit_tf_job.logs.sources import LogServer, ServedLogs
 
 # containers that the ApplicationMaster released leave gaps in the numbers
@@ -109,7 +109,7 @@ def _has_all(containers: Sequence[TaskContainer], report: JobReport) -> bool:
 
 def _content_or_empty(report: Snapshot) -> bytes:
     try:
-        return report.read()
+        return joined(report.stream(), LARGEST) or b""
     except Damaged:
         return b""  # the logs beside it may be well
 

@@ -26,7 +26,7 @@ from submit_tf_job.hadoop_logs.interfaces import (
 )
 from submit_tf_job.hadoop_logs.node_files import LogSettings, NodeFile, Survey
 from submit_tf_job.logs.entries import FileInfo, TaskContainer
-from submit_tf_job.logs.read import in_threads, moment
+from submit_tf_job.logs.read import LARGEST, in_threads, joined, moment
 
 # an AM runs for 30 s after it has unregistered, a NodeManager counts as lost after 10 minutes
 LATEST_UPLOAD_S = 900
@@ -189,8 +189,14 @@ class AggregatedLogs:
     def read_file(
         self, container_id: str, name: str, *, tail: int | None = None, host: str | None = None
     ) -> bytes:
-        """Read a file at once; raises the same errors as `read`."""
-        return b"".join(self.read(TaskContainer("", container_id, host), name, tail=tail))
+        """Read a file at once; raises the same errors as `read`, and `BadAnswer` for a file that is
+        larger than a NodeManager's may be.
+        """
+        pieces = self.read(TaskContainer("", container_id, host), name, tail=tail)
+        content = joined(pieces, LARGEST)
+        if content is None:
+            raise BadAnswer(f"{container_id}: {name} has more than {LARGEST // 1024**2} MiB")
+        return content
 
     def _logs_of_container(self, container: TaskContainer) -> ContainerLogs:
         if container.id in self._listed:

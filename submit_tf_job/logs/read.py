@@ -33,6 +33,8 @@ from submit_tf_job.logs.entries import (
 from submit_tf_job.logs.lines import Dates, Stamps
 
 WORKERS = 8
+LARGEST = 64 * 1024**2  # bytes of a file that is read at once, as of a NodeManager's answer
+_MOST_STAMPS = 8 * 1024**2  # a task of a week has some 500 kB of them
 NO_ROLES: Mapping[str, int] = {}
 Say = Callable[[str], None]
 
@@ -271,10 +273,22 @@ def stamps_of(source: LogSource, origin: Origin) -> Stamps:
     (`contract.TIMES_FILE`); () if they cannot be read.
     """
     try:
-        data = b"".join(source.read(origin.container, contract.TIMES_FILE))
+        data = joined(source.read(origin.container, contract.TIMES_FILE), _MOST_STAMPS)
     except SubmitTFJobError:
         return ()
-    return lines.read_stamps(data).get(origin.file, ())
+    return lines.read_stamps(data or b"").get(origin.file, ())
+
+
+def joined(pieces: Iterable[bytes], most: int) -> bytes | None:
+    """Return the pieces of a file that any program may have written as one; None if they have more
+    than `most` bytes.
+    """
+    content = bytearray()
+    for piece in pieces:
+        content += piece
+        if len(content) > most:
+            return None
+    return bytes(content)
 
 
 def filtered(
