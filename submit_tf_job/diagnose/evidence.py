@@ -488,7 +488,7 @@ def _is_permanent(block: Block) -> bool:
 _OF_SETUP = re.compile(
     r"^\S*PicklingError: Can't|^jax\.errors\.(?!JaxRuntime)|^omegaconf\.errors\."
     r"|MisconfigurationException: |40[13] Client Error(?![^\n]*rate limit)|HTTP Error 401:"
-    r"|NoCredentialsError: |Weights only load failed|getpwuid\(\): uid not found"
+    r"|(?:No|Default)CredentialsError: |Weights only load failed|getpwuid\(\): uid not found"
     r"|Duplicate GPU detected|Collective ops must be configured at program startup"
     r"|\((?:403|AccessDenied)\) when calling|Forbidden: 403 |IllegalArgumentException: Wrong FS: "
 )

@@ -45,7 +45,7 @@ _TRAILER = re.compile(
 # what is advised after a reason
 _ADVICE = re.compile(
     r"^(?:\S+: )?(?:(?:hint|note|help|tip|notice|important|try|see|you (?:can|may)(?!'| not\b)|if you|to \w+ your \w+"  # noqa: E501
-    r"|check (?:the|that|your|if|whether)|consider|please)\b|<?https?://\S+$)",
+    r"|check (?:the|that|your|if|whether)|available \w+ \w+ are|consider|please)\b|<?https?://\S+$)",
     re.IGNORECASE,
 )
 _OF_MATLAB = re.compile(r"^Error in \S+ \(line \d+\)$")

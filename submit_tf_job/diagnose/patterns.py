@@ -162,7 +162,7 @@ PROGRAM: tuple[Pattern, ...] = (
         r"^(?:[\w.]+\.)?_?(?:Array)?MemoryError\b(?:: Unable to allocate (?P<wanted>[\d.]+ \w+))?"
         r"|^std::bad_alloc|DefaultCPUAllocator: [^\n]*tried to allocate (?P<bytes>\d+) bytes"
         r"|^(?:tensorflow\S*ResourceExhaustedError|(?:\S*XlaRuntimeError|\S*JaxRuntimeError)): [^\n]*(?:OOM when|[Oo]ut of memory)[^\n]*?(?:allocate (?P<size>\d+) bytes|$)"  # noqa: E501
-        r"|^OSError: \[Errno 12\]|^\S+: [^\n]*(?:Cannot allocate memory|malloc of size (?P<malloc>\d+) failed|std::bad_alloc)"  # noqa: E501
+        r"|^OSError: \[Errno 12\]|^\S+: [^\n]*(?:Cannot allocate memory|malloc of size (?P<malloc>\d+) failed|std::bad_alloc|C error: out of memory)"  # noqa: E501
         r"|java\.lang\.OutOfMemoryError|Could not reserve enough space for|insufficient memory for the Java Runtime|^Native memory alloc",  # noqa: E501
         "{task} ran out of memory",
     ),
@@ -561,8 +561,8 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "nccl-failed",  # the words are those of libtorch_cuda.so of PyTorch 2.15
-        r"NCCL error in: (?P<where>[^\n]*)|NCCL: unhandled (?P<words>[^\n.]*)|nccl(?:UnhandledCuda|System|Internal|Remote)Error",  # noqa: E501
-        "{task} could not exchange data with other GPUs: NCCL failed {where}{words}",
+        r"nccl\w+ failed: (?P<call>unhandled cuda error)|NCCL error in: (?P<where>[^\n]*)|NCCL: unhandled (?P<words>[^\n.]*)|nccl(?:UnhandledCuda|System|Internal|Remote)Error",  # noqa: E501
+        "{task} could not exchange data with other GPUs: NCCL failed {call}{where}{words}",
         "NCCL_DEBUG=INFO in `env` logs the reason; NCCL_SOCKET_IFNAME in `env` names the interface",
     ),
     Pattern(
@@ -616,7 +616,7 @@ PROGRAM: tuple[Pattern, ...] = (
         "cuda-mismatch",
         r"CUDA driver version is insufficient|driver on your system is too old|no kernel image is available"  # noqa: E501
         r"|forward compatibility was attempted"
-        r"|CUDAMismatchException|libcuda reported version [^\n]*|CUDNN_STATUS_\w*(?:MISMATCH|PREREQUISITE)|Loaded runtime CuDNN library[^\n]*but source",  # noqa: E501
+        r"|CUDAMismatchException|cuDNN version incompatibility|libcuda reported version [^\n]*|CUDNN_STATUS_\w*(?:MISMATCH|PREREQUISITE)|Loaded runtime CuDNN library[^\n]*but source",  # noqa: E501
         "{task} found a GPU, but CUDA, cuDNN or the driver do not fit together",
         _CUDA_HINT,
         near=_OF_GPU,
@@ -732,7 +732,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "versions-differ",
-        r"undefined symbol: (?P<symbol>\w+)|Server IPC version \d+ cannot communicate|symbol (?P<linked>\w+),? version \S+ not defined|UnsupportedClassVersionError|NoSuchMethodError|version `(?P<libc>GLIBC\w*_[\d.]+)' not found|numpy\.\w+ size changed|compiled (?:against|using) \S*(?:ABI|API|NumPy)"  # noqa: E501
+        r"undefined symbol: (?P<symbol>\w+)|Server IPC version \d+ cannot communicate|symbol (?P<linked>\w+),? version \S+ not defined|UnsupportedClassVersionError|NoSuchMethodError|version `(?P<libc>(?:GLIBC|CXXABI)\w*_[\d.]+)' not found|numpy\.\w+ size changed|compiled (?:against|using) \S*(?:ABI|API|NumPy)"  # noqa: E501
         r"|numpy\.core\.(?:_?multiarray\w*|umath) failed to import|RuntimeError: Numpy is not available|Descriptors cannot (?:not )?be created directly|_ARRAY_API not found|VersionConflict|[\w-]{1,100}[<>=!~]=?[\d.]+[^\n]{0,200}but found",  # noqa: E501
         "{task} has libraries whose versions do not fit one another {symbol}{linked}{libc}",
         "install them together, with the versions that they ask of one another (pip check)",
@@ -1078,7 +1078,7 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "MPLBACKEND=Agg in `env` draws without a display; xvfb-run before the command gives one",
     ),
     (
-        re.compile(r"Unable to locate credentials|could not automatically determine credentials"),
+        re.compile(r"Unable to locate credentials|DefaultCredentialsError"),
         "mount a file of credentials, and name it: AWS_SHARED_CREDENTIALS_FILE in `env` "
         "(GOOGLE_APPLICATION_CREDENTIALS)",
     ),
