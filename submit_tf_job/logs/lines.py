@@ -17,6 +17,7 @@ from submit_tf_job.logs.entries import Origin, Run
 LONGEST_LINE = 64 * 1024  # bounds the memory for a file without line ends
 FIRST_TAIL = 8 * 1024
 TAIL_GROWTH = 8
+MOST_TAIL = 32 * 1024**2
 NEVER = float("-inf")
 MOST_UNDATED = 16
 _STYLE = re.compile("\x1b\\[[0-9;]*m")
@@ -249,7 +250,8 @@ def start_of_tail(
     read: Callable[[int], Iterable[bytes]], size: int, enough: Callable[[bytes], int | None]
 ) -> int:
     """Return how many bytes at a file's end contain the wanted part. To find that out, read the
-    last 8 KiB, and then 8 times as many bytes each time, until they contain it.
+    last 8 KiB, and then 8 times as many bytes each time, until they contain it. If the last 32 MiB
+    do not, as of a line without an end, it is all bytes: these are read in pieces.
 
     Args:
         read: Reads the last N bytes.
@@ -258,7 +260,7 @@ def start_of_tail(
             None if that part begins earlier.
     """
     tail = FIRST_TAIL
-    while tail < size:
+    while tail < size and tail <= MOST_TAIL:
         data = b"".join(read(tail))
         place = enough(data)
         if place is not None:

@@ -191,6 +191,17 @@ def test_start_of_tail_finds_the_last_lines() -> None:
     assert tail(data[:50], lines.begins_at(3000, DATES)) == (data[:50], 0)
 
 
+def test_start_of_tail_holds_no_line_without_an_end_in_memory() -> None:
+    asked: list[int] = []
+
+    def read(tail: int) -> list[bytes]:
+        asked.append(tail)
+        return [b"x"]
+
+    assert lines.start_of_tail(read, 10**12, lambda _data: None) == 10**12
+    assert max(asked) <= 64 * 1024**2
+
+
 def test_start_of_tail_includes_the_last_line_with_a_time() -> None:
     data = b"x\n" * 10_000 + b"2026-05-12 12:00:05 a\n" + b"more\n" * 20
     assert tail(data, lines.begins_at(3, DATES))[0].startswith(b"2026-05-12 12:00:05 a\n")
