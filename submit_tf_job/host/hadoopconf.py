@@ -32,6 +32,7 @@ __all__ = [
     "is_true",
     "listed",
     "resource_managers",
+    "sensitive_properties",
 ]
 # hadoop.security.sensitive-config-keys of core-default.xml
 _SENSITIVE = re.compile(
@@ -100,6 +101,14 @@ def content_for_containers(directory: Path, name: str, *, secrets: bool = True) 
         if final:
             ET.SubElement(element, "final").text = "true"
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def sensitive_properties(content: bytes) -> list[str]:
+    """Return the names of the properties with a value that Hadoop calls sensitive, in a file as
+    containers get it (`content_for_containers`).
+    """
+    items = read_file("", "", lambda _: content)
+    return [name for name, value, _ in items if value and _SENSITIVE.search(name)]
 
 
 def _of_this_host(found: re.Match[str]) -> str:

@@ -271,8 +271,10 @@ HADOOP = Keys(
         Key("conf", HADOOP_CONF,
             "Where the tasks' Hadoop configuration comes from. `inline`: core-site.xml, "
             "hdfs-site.xml and yarn-site.xml (those that exist) of this host's configuration "
-            "directory travel with the job. `hdfs://….zip`, `.tar.gz` or `.tgz`: an archive on "
-            "HDFS, unpacked for each task. `/path`: a directory of the nodes, mounted read-only.",
+            "directory travel with the job; without a staging directory they may hold no secrets, "
+            "because the service would show them. `hdfs://….zip`, `.tar.gz` or `.tgz`: an archive "
+            "on HDFS, unpacked for each task. `/path`: a directory of the nodes, mounted "
+            "read-only.",
             ("inline", "/etc/hadoop/conf", "hdfs:///apps/ml/hadoop-conf.zip"),
             missing="say where the configuration comes from, e.g. conf: inline",
             words="conf_dir config configuration hadoop_conf_dir")

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from submit_tf_job.container import contract, keytab
 from submit_tf_job.errors import Problem
-from submit_tf_job.jobspec.job import Job, Kerberos, Mount, OwnLogin, ShippedFile
+from submit_tf_job.host.hadoopconf import sensitive_properties
+from submit_tf_job.jobspec.job import HadoopConf, Job, Kerberos, Mount, OwnLogin, ShippedFile
 from submit_tf_job.plan.delivery import Contribution, File, Stage
 from submit_tf_job.plan.site import Names, Site
 from submit_tf_job.yarn.run_names import job_of
@@ -112,9 +113,10 @@ def _kerberos_problems(job: Job, kerberos: Kerberos, site: Site) -> Iterator[Pro
 DIRECTORY = "hadoop-conf"
 
 
-def configuration_contribution(job: Job) -> Contribution:
+def configuration_contribution(job: Job, site: Site) -> Contribution:
     """Return how the Hadoop configuration reaches containers (files or a mount), and what the
-    bootstrap has to do with it.
+    bootstrap has to do with it. Secrets in a configuration that travels inside the service are
+    problems.
     """
     conf = job.hadoop
     if conf is None:
@@ -131,7 +133,20 @@ def configuration_contribution(job: Job) -> Contribution:
     return Contribution(
         shipped=tuple(ShippedFile(f"{DIRECTORY}/{file.name}", file.content) for file in conf.files),
         task={"hadoop_conf": "inline"},
+        problems=() if site.staging else tuple(_sensitive_problems(job, conf)),
     )
+
+
+def _sensitive_problems(job: Job, conf: HadoopConf) -> Iterator[Problem]:
+    for file in conf.files:
+        assert isinstance(file.content, bytes)
+        for name in sensitive_properties(file.content):
+            yield job.problem(
+                "hadoop.conf",
+                f"{name} in {file.name} is a secret to Hadoop, and without a staging directory "
+                "anyone who can see the job could read it; set staging: hdfs://… in the settings, "
+                "or name an archive on HDFS or a directory of the nodes",
+            )
 
 
 # --- where the deciding task is, without Registry DNS; its last report, beside the run's record ---

@@ -290,7 +290,7 @@ def _contributions_of(job: Job, site: Site, run: str, name_limit: int) -> tuple[
     stage = Stage.of(site.staging, job.name)
     parts: tuple[Contribution, ...] = (
         packages_contribution(job, site, stage),
-        hadoop.configuration_contribution(job),
+        hadoop.configuration_contribution(job, site),
         hadoop.contribution(job, site, stage),
         data.contribution(job, site, stage),
         hadoop.meeting_contribution(job, site, stage),

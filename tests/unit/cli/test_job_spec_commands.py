@@ -11,6 +11,7 @@ import pytest
 from submit_tf_job import jobspec
 from submit_tf_job.plan import Site, plan
 from tests.builders.command_line import GOOD, Cli, Done, planned
+from tests.builders.host import hadoop_xml
 
 TYPO = GOOD.replace("instances: 2", "instancez: 2")
 
@@ -57,6 +58,22 @@ def test_render_with_overrides(cli: Cli, spec: Path) -> None:
     assert [c["number_of_containers"] for c in service["components"]] == [1, 8]
     same = GOOD.replace("mnist", "other").replace("instances: 2", "instances: 8")
     assert done.out == planned(f"{same}queue: ml\n", key="run-7")
+
+
+@pytest.mark.parametrize("default", ["", "file:///", "hdfs://nn:8020"])
+def test_render_shows_no_secret_of_the_hadoop_configuration(
+    cli: Cli, home: Path, default: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a staging directory the configuration is a part of the service."""
+    values = {"fs.s3a.secret.key": "hush", "io.file.buffer.size": 1, "fs.defaultFS": default}
+    conf = home / "conf"
+    conf.mkdir()
+    (conf / "core-site.xml").write_text(hadoop_xml(values))
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(conf))
+    done = cli("render", "-", stdin=f"{GOOD}hadoop: {{conf: inline}}\n".encode())
+    refused = "-:8:10: hadoop.conf: fs.s3a.secret.key in core-site.xml is a secret"
+    assert (done.status, refused in done.err) == ((0, False) if "nn" in default else (2, True))
+    assert "hush" not in done.out + done.err
 
 
 def test_render_uses_the_settings(cli: Cli, home: Path, spec: Path) -> None:
