@@ -31,7 +31,7 @@ ROWS: tuple[tuple[str, str, str, bool], ...] = (
     ("hdfs-token-over", "a delegation token that has run out, or was cancelled", "`kerberos` with `login: always`: [a login of its own](kerberos.md#in-the-job)", True),  # noqa: E501
     ("kerberos-realm", "no krb5.conf with a default realm; Java needs one for tokens, too", "`kerberos: {krb5_conf: inline}`", False),  # noqa: E501
     ("clocks-differ", "the clocks of two hosts differ by more than Kerberos or YARN allows", "the administrator sets them; `placement` avoids a node", True),  # noqa: E501
-    ("certificate-untrusted", "Java does not know who signed the certificate of a server", "the authority's certificate in its store", False),  # noqa: E501
+    ("certificate-untrusted", "the program does not trust the certificate of a server: of an unknown authority, of another name, or expired", "the hint, by the reason; the authority's certificate under `files`, or in Java's store", False),  # noqa: E501
     ("input-failed", "a download failed before the command started; the sentence names the path and the file system's own words", "rights, the image's libraries, the Hadoop configuration in the container: [data.md](data.md#file-systems)", True),  # noqa: E501
     ("output-failed", "the command succeeded, and what it left could not be stored", "space, rights, or an existing output: [data.md](data.md#outputs)", True),  # noqa: E501
     ("kerberos-login", "a login from the keytab failed, in a task or in the ApplicationMaster; the KDC's own words", "the principal's latest keytab; a krb5.conf that names the KDC", True),  # noqa: E501

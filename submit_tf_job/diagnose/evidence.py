@@ -126,7 +126,7 @@ def _of_stream(ending: ProgramEnd, stream: str, text: str) -> Cause | None:
     block, lines = ended
     after = _words_after(blocks, block, lines)
     is_its_status = status is None or status in block.statuses
-    if after is not None and not _is_ended_anyway(block, after):
+    if after is not None and (not _is_ended_anyway(block, after) or _is_of_fs_shell(block, after)):
         return _cause_of_last_words(ending, output, blocks, after)
     if is_its_status:
         sure = not (block.is_logged or block.is_caught)
@@ -331,6 +331,19 @@ def _is_ended_anyway(block: Block, after: LastWords) -> bool:
     return bool(frames) and not (frames[-1].is_own and block.last.name in ONE_LINE)
 
 
+def _is_of_fs_shell(block: Block, after: LastWords) -> bool:
+    """Return whether Hadoop's FsShell tells after an exception of Java why it ended: it only logs
+    exceptions.
+    """
+    return not block.is_python and bool(_OF_FS_SHELL.match(after.words))
+
+
+_OF_FS_SHELL = re.compile(
+    r"^(?:cat|ch(?:mod|own|grp)|copy\w{4,9}|count|cp|du|find|get\w{0,5}|ls|mkdir|moveFromLocal|mv|put"
+    r"|rm|setrep|stat|tail|test|text|touchz?): (?:`|(?!.*Exception\b)[A-Z])"
+)
+
+
 # --- sentences ------------------------------------------------------------------------------------
 
 
@@ -490,7 +503,16 @@ _OF_SETUP = re.compile(
     r"|MisconfigurationException: |40[13] Client Error(?![^\n]*rate limit)|HTTP Error 401:"
     r"|(?:No|Default)CredentialsError: |Weights only load failed|getpwuid\(\): uid not found"
     r"|Duplicate GPU detected|Collective ops must be configured at program startup"
-    r"|\((?:403|AccessDenied)\) when calling|Forbidden: 403 |IllegalArgumentException: Wrong FS: "
+    r"|Forbidden: 403 |IllegalArgumentException: Wrong FS: |is not a valid DFS filename"
+    # what stores and servers refuse, for who or how they are asked
+    r"|\((?:30[17]|40[13]|AccessDenied|InvalidAccessKeyId|\w*ExpiredToken\w*|InvalidToken|PermanentRedirect"
+    r"|SignatureDoesNotMatch(?!\)[^\n]*Signature expired))\) when calling"
+    r"|Status Code: (?:301|401|403)(?![^\n]*TimeTooSkewed)|[Ss]tatus (?:code )?40[13]\b"
+    r"|HTTP response code 40[13]\b|AWS Error (?:ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_SIGNATURE)"  # noqa: E501
+    r"|does not have storage\.\S+ access|This request is not authorized to perform this operation"
+    r"|Tunnel connection failed: 40[37]\b|HiveAccessControlException"
+    r"|No AWS Credentials provided|AWS Credentials have not been set|DefaultCredentialsError: "
+    r"|no mechanism available: No worthy mechs"
 )
 _OF_TEXT = frozenset(
     {"SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError", "ImportError"}
@@ -568,6 +590,8 @@ def _with_more_facts(
             "fewer of them (num_workers of a data loader)"
         )
         return replace(cause, hint=hint, facts={**cause.facts, "asked_mib": ending.asked_mib})
+    if cause.code == "certificate-untrusted" and not cause.hint:
+        return _of_certificate(ending, cause, block)
     if cause.code in ("host-unreachable", "name-not-found"):
         return _with_host(ending, output, cause, block)
     if cause.code in ("shapes-differ", "weights-differ", "versions-differ") and error:
@@ -661,13 +685,18 @@ def _with_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block |
     )
     if cause.hint and cause.code == "host-unreachable":
         return cause
-    untrusted = "CERTIFICATE_VERIFY_FAILED" in error
-    if untrusted:
+    if block is not None and _OF_PROXY.search(block.root.text):
+        sentence = f"{ending.task} could not reach {host or 'another host'} by its proxy{error}"
         hint = (
-            "the image does not know who signed that server's certificate: send its authority's "
-            "certificate by `files`, and name it by SSL_CERT_FILE and REQUESTS_CA_BUNDLE"
+            "does the proxy that https_proxy names let this host through? no_proxy in `env` names "
+            "hosts that are reached without it"
         )
-    elif not host or re.match(r"^(?:localhost|127\.|10\.|192\.168\.|172\.)", host):
+    elif re.match(r"^(?:localhost$|127\.)", host):
+        hint = (
+            "that is the task's own container, in which nothing answers: name the host on which "
+            "it runs"
+        )
+    elif not host or re.match(r"^(?:10\.|192\.168\.|172\.)", host):
         hint = "does it run, and can containers reach it? " + hint
     if cause.code == "name-not-found" and not host:
         hint = f"{hint}. For a task of the job: does Registry DNS answer? see `dns.server` in the settings"  # noqa: E501
@@ -678,7 +707,38 @@ def _with_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block |
         sentence=sentence,
         hint=hint,
         facts=facts,
-        permanent=untrusted,
+    )
+
+
+_OF_PROXY = re.compile(r"ProxyError|Tunnel connection failed")
+_EXPIRED = (
+    "whoever runs that server renews its certificate; a wrong clock of the node does this, too"
+)
+_OTHER_NAME = "name the server as its certificate does"
+_UNKNOWN_AUTHORITY = (
+    "the image does not know who signed that server's certificate: send its authority's "
+    "certificate by `files`, and name it by SSL_CERT_FILE and REQUESTS_CA_BUNDLE (of boto: "
+    "AWS_CA_BUNDLE)"
+)
+
+
+def _of_certificate(ending: ProgramEnd, cause: Cause, block: Block | None) -> Cause:
+    """Return the cause for a certificate that the program does not trust, with the server's name
+    and with what helps against the reason.
+    """
+    told = block.root.words if block else ""
+    texts = [raised.text for raised in reversed(block.chain)] if block else []
+    texts += [frame.source for frame in own_frames(block)] if block else []
+    named = (_HOST.search(text) or _URL.search(text) for text in texts)
+    host = next((found[1] for found in named if found), "")
+    why = str(cause.facts.get("why") or "")
+    hint = _EXPIRED if "expired" in why else _OTHER_NAME if "ismatch" in why else _UNKNOWN_AUTHORITY
+    return replace(
+        cause,
+        sentence=f"{ending.task} does not trust the certificate of {host or 'a server'}"
+        f"{f': {told}' if told else ''}",
+        hint=hint,
+        facts={**cause.facts, "host": host},
     )
 
 

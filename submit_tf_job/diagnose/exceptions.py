@@ -215,6 +215,8 @@ def telling(message: str) -> str:
     """
     lines = message.split("\n")
     first = lines[0].strip()
+    if first.endswith("{") and (said := _IN_JSON.search(message)):  # what a server answered
+        return f"{first.rstrip(_BEFORE_JSON)}: {said[1]}"
     if lines[1:] and (place := _IN_FILE.match(lines[-1])):  # of YAML, the place of the fault
         return f"{first} {place[0].strip()}"
     if first and not _OPEN.search(first):
@@ -251,6 +253,8 @@ def telling(message: str) -> str:
     return f"{kept}{' '.join(found)}".strip()
 
 
+_IN_JSON = re.compile(r'^\s*"message": "([^"\n]+)"', re.MULTILINE)
+_BEFORE_JSON = " '{"
 _IN_FILE = re.compile(r'^  in "[^"]{1,300}", line \d+, column \d+$')
 _SAYS_NOTHING = (
     r"Detected at node |Node: '|<stack traces|\[\[\{\{|\(most recent call last\)|Stack trace for|[-*=#]{5,}$|The exception content is"  # noqa: E501
@@ -670,6 +674,7 @@ _LANGUAGES = (
     ),
 )
 _JAVA_FRAME = re.compile(r"^\s+at (?P<call>[\w.$<>/@]+)\((?P<file>\w+\.\w+):(?P<line>\d+)\)")
+_OF_THRIFT = re.compile(r"^Caused by: (?P<name>[A-Z]\w*Exception)\(\w+:(?P<words>.*)$")
 _FOREIGN_LIBRARY = re.compile(
     r"@ (?:Base |Core )?\./"  # of Julia
     r"|(?:\(|at )node:|/node_modules/|/\.julia/|/julia/|/pkg/mod/|/usr/local/go/|/rustc/|/\.cargo/"
@@ -721,6 +726,9 @@ def _of_language(groups: dict[str, str | None], held: list[str]) -> tuple[Raised
     for line in held[1:]:
         if line.startswith("Caused by: ") and (found := _LANGUAGES[0].start.match(line)):
             chain.insert(0, Raised(found["name"], found["words"] or "", ()))
+            own = []
+        elif thrift := _OF_THRIFT.match(line):
+            chain.insert(0, Raised(thrift["name"], thrift["words"], ()))
             own = []
         elif java := _JAVA_FRAME.match(line):
             if not _JAVA_LIBRARY.match(java["call"]):

@@ -25,12 +25,14 @@ from submit_tf_job.diagnose.outside import (
     by_missing_task,
     by_status,
     by_yarn,
+    words_of_yarn,
 )
 from submit_tf_job.diagnose.patterns import recognise, role_of
 from submit_tf_job.diagnose.statuses import (
     CONTAINER,
     MASTER,
     NEVER_GRANTED,
+    OTHER_REQUEST,
     REFUSED,
     meaning_of,
     of_executor,
@@ -69,13 +71,6 @@ _HINTS_OF_AM = {
 }
 _WHY_ATTEMPTS_FAILED = re.compile(
     r"due to (?!AM Container)([^\n]+?)(?:\. Failing the application|$)", re.MULTILINE
-)
-# what YARN writes around the words of its diagnostics
-_ABOUT_AM = re.compile(r"^\s*(?:\[[\d :.-]+\])?(?:Exception message: |Shell error output: )?")
-_NOT_ABOUT_AM = re.compile(
-    r"Exception from container-launch|Container (?:id:|exited with|killed on request)|Exit code:"
-    r"|Stack trace: |at |Shell output:|main : |Failing |For more detailed|Then, click|\. Failing"
-    r"|(?:Getting exit|Creating |Writing |Launching )"
 )
 _JAVA = re.compile(r"\s+at [\w.$/]+\(")
 _NONE = Failure()
@@ -712,7 +707,7 @@ def _known_failure_of_am(
     ended = by_yarn(ContainerEnd(who, "", status, words), None)
     if ended is not None and status in _HINTS_OF_AM:
         return replace(ended, hint=_HINTS_OF_AM[status] or ended.hint)
-    refused = recognise(words, [*REFUSED, *NEVER_GRANTED], task="the job")
+    refused = recognise(words, [*REFUSED, *NEVER_GRANTED, OTHER_REQUEST], task="the job")
     if refused is not None:
         return refused
     # a status that the ApplicationMaster itself chose is none of a container that never ran
@@ -728,10 +723,8 @@ def _words_about_am(diagnostics: str) -> str:
     if not is_of_container:
         told = _WHY_ATTEMPTS_FAILED.search(diagnostics)
         return told[1][:_LINE] if told else ""
-    said, _, quoted = said.partition("Last 4096 bytes of")
-    lines = (_ABOUT_AM.sub("", line).strip() for line in said.splitlines())
-    reason = next((line for line in lines if line and not _NOT_ABOUT_AM.match(line)), "")
-    if reason:
-        return reason[:_LINE]
+    if reason := words_of_yarn(said):
+        return reason
+    quoted = said.partition("Last 4096 bytes of")[2]
     words = last_words(read_lines(quoted.partition("Failing this attempt")[0]))
     return words.words if words.is_reason else ""

@@ -29,6 +29,7 @@ _TRAILER = re.compile(
     r"|^\d+ errors?$|^collect2: error: ld returned|^Execution of \S+ aborted due to compilation"
     r"|^error: command '\S+' failed with exit|^compilation terminated|^\s+(?:\d+ )?\| "  # compilers
     r"|^-- Configuring incomplete|^Call Stack \(most recent|^Error: (?:Could not create the Java Virtual|A fatal exception has occ)"  # noqa: E501
+    r"|^More details here: https?:|^curl failed to verify|^establish a secure connection to it\.|^how to fix it, please visit"  # of curl  # noqa: E501
     r"|^error: called from|^\s+\S+ at line \d+ column \d+$"  # of Octave
     r"|^\++ \S|^ERROR conda\.cli\.main_run|^\W*$|^\[notice\]"  # of bash -x, conda, boxes, pip
     r"|^\s+at [\w.$<>/@]+\(|^\s+\.\.\. \d+ (?:more|common)|^Driver stacktrace:"  # of Java

@@ -11,7 +11,14 @@ from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.diagnose.capacity import ways_out
 from submit_tf_job.diagnose.cause import Cause
-from submit_tf_job.diagnose.patterns import SHARED_MEMORY_HINT, STILL_RUNS, recognise, role_of
+from submit_tf_job.diagnose.patterns import (
+    LINES,
+    LOGIN_FOR_GOOD,
+    SHARED_MEMORY_HINT,
+    STILL_RUNS,
+    recognise,
+    role_of,
+)
 from submit_tf_job.diagnose.statuses import CONTAINER, LOST, meaning_of, of_executor
 from submit_tf_job.host.units import memory_text
 from submit_tf_job.yarn.amlog import ContainerEnd
@@ -177,16 +184,45 @@ def by_container(end: ContainerEnd, stderr: str = "") -> Cause | None:
             "allowed`); `doctor` shows what each node allows"
         )
     said = _DAEMON_SAYS.search(end.diagnostics)
+    words = _OF_RUNTIME.sub("", said[0])[:_LINE] if said else words_of_yarn(end.diagnostics)
     return Cause(
         "container-failed",
         f"the container of {end.task} failed before its command ran: {meaning}"
-        f"{clause('; {}', said and said[0])}",
+        f"{clause('; {}', words)}",
         hint,
     )
 
 
+def words_of_yarn(diagnostics: str) -> str:
+    """Return the first line of diagnostics of a container that tells why it failed; "" if none
+    does.
+    """
+    said = diagnostics.partition("Last 4096 bytes of")[0]
+    lines = (_AROUND_WORDS.sub("", line).strip() for line in said.splitlines())
+    return next((line for line in lines if line and not _NO_WORDS.match(line)), "")[:_LINE]
+
+
+# what YARN writes around the words of its diagnostics
+_AROUND_WORDS = re.compile(
+    r"^\s*(?:\[[\d :.-]+\])?(?:Exception message: |Shell error output: "
+    r"|Stack trace: ExitCodeException exitCode=-?\d+: )?"
+)
+_NO_WORDS = re.compile(
+    r"Exception from container-launch|Container (?:id:|exited with|killed on request)|Exit code:"
+    r"|Stack trace: |at |Shell output:|main : |Failing |For more detailed|Then, click|\. Failing"
+    r"|(?:Getting exit|Creating |Writing |Launching )|[^\n]*setlocale: |Container \[pid="
+    r"|Application \w+ initialization failed|Requested user |Error file: "
+)
+# what Docker, containerd and runc put before the reason
+_OF_RUNTIME = re.compile(
+    r"(?:failed to create (?:task for container|shim(?: task)?)|OCI runtime create failed"
+    r"|runc create failed|unable to start container process|error during container init"
+    r"|\w+\.go:\d+|(?:starting container process|container init) caused)[: ]+"
+)
+
+
 _DAEMON_SAYS = re.compile(
-    r"docker(?:-current)?: [^\n]{1,300}"
+    r"docker(?:-current)?: [^\n]{1,1000}"
     r"|\b(?:\w{1,60}\.){1,12}\w{0,60}Exception: [^\n]{1,300}"
 )
 # Message of container-executor if dockerd did not respond to the query for the exit status
@@ -299,9 +335,22 @@ def by_bootstrap(task: str, reason: str, message: str, stderr: str) -> Cause | N
         return None
     if reason == "not-finished" and (waits := recognise(_end_of(stderr), STILL_RUNS, task=task)):
         return replace(waits, sentence=f"{waits.sentence}: {message}")
+    if reason == "login-failed":
+        return _failed_login(task, message)
     if reason in ("command-not-found", "not-executable") and " exited with status " in message:
         return None  # bash's status for a part of the command, which its own message names
     return Cause(_CODES.get(reason, reason), message, _BY_BOOTSTRAP[reason])
+
+
+def _failed_login(task: str, message: str) -> Cause:
+    """Return the cause for a login of the bootstrap that failed, with what helps by its words."""
+    said = message[at:] if (at := message.find("kinit: ")) >= 0 else ""
+    known = recognise(said, LINES, task=task) if said else None
+    hint = _BY_BOOTSTRAP["login-failed"]
+    if known is not None and known.code == "clocks-differ":
+        return replace(known, sentence=message)
+    lasting = bool(re.search(LOGIN_FOR_GOOD, message))
+    return Cause("kerberos-login", message, hint, permanent=lasting)
 
 
 def _end_of(text: str, lines: int = _LAST_LINES) -> str:

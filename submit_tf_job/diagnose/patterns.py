@@ -139,6 +139,15 @@ SHARED_MEMORY_HINT = (
     "threads instead of processes"
 )
 
+# of a login that fails in the same way each time
+LOGIN_FOR_GOOD = (
+    r"Pre-?authentication (?:failed|information was invalid)|PREAUTH_FAILED|Checksum failed"
+    r"|Integrity check on decrypted field failed|Unable to obtain password from user"
+    r"|not found in Kerberos database|Key table (?:file|entry)|no suitable keys"
+    r"|Password incorrect|(?:revoked|expired) while getting|[Ee]ncryption type"
+    r"|Message stream modified"
+)
+
 ARGUMENTS_TOO_LONG = Pattern(  # told by the program, or by YARN's launch script
     "arguments-too-long",
     r"Argument list too long",
@@ -227,6 +236,16 @@ PROGRAM: tuple[Pattern, ...] = (
         near=_OF_LIBHDFS,
     ),
     Pattern(
+        "clocks-differ",
+        r"(?P<words>RequestTimeTooSkewed|difference between the request time and the (?:current|server's) time is too large"  # noqa: E501
+        r"|Signature expired: \S+ is now earlier|Signature not yet current)",
+        "{task} was refused by a store, because the clock of its node differs from that of the "
+        "store by more than is allowed (mostly 15 minutes): {words}",
+        "the administrator sets the clock of that node; until then keep the job off it "
+        "(`placement`)",
+        near=_OF_LIBHDFS,
+    ),
+    Pattern(
         "hdfs-principal",
         r"(?P<words>Server has invalid Kerberos principal: [^;\n]+|Failed to specify server's Kerberos principal name"  # noqa: E501
         r"|Bad Kerberos server principal configuration)",
@@ -243,6 +262,11 @@ PROGRAM: tuple[Pattern, ...] = (
         "add its authority's certificate to the image's store of Java (keytool -importcert), or "
         "name one by -Djavax.net.ssl.trustStore in JAVA_TOOL_OPTIONS",
         near=_OF_LIBHDFS,
+    ),
+    Pattern(  # its server and its hint are added in evidence.py
+        "certificate-untrusted",
+        r"CERTIFICATE_VERIFY_FAILED\]? ?(?:certificate verify failed)?(?:: (?P<why>[A-Za-z][^(\n'\"]{2,120}))?",  # noqa: E501
+        "{task} does not trust the certificate of a server",
     ),
     Pattern(
         "hdfs-token-over",
@@ -273,7 +297,7 @@ PROGRAM: tuple[Pattern, ...] = (
         "kerberos-login",
         r"failure to login: (?:for principal: (?P<who>\S{1,200}))?[^\n]{0,400}?(?P<why>Message stream modified \(41\))",  # noqa: E501
         "{task} could not log in to Kerberos {who}: {why}",
-        "with Java 8u242 and later `renew_lifetime` in krb5.conf does this, and a realm in lower "
+        "with Java 8u242 and later renew_lifetime in krb5.conf does this, and a realm in lower "
         "case: leave it out, or write it as the Kerberos server does",
         permanent=True,
     ),
@@ -407,6 +431,13 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "hdfs-unsupported",
+        r"File system scheme '?(?P<scheme>(?!hdfs|viewfs|webhdfs)\w+)'? not implemented",
+        "{task} cannot use {scheme}:// : the image lacks what TensorFlow needs for it",
+        "TensorFlow 2.6 and later need tensorflow-io, which the program imports; or let the job "
+        "copy it: `download: true` of an input (`submit_tf_job help data`)",
+    ),
+    Pattern(
+        "hdfs-unsupported",
         r"File system scheme '?(?P<scheme>\w+)'? not implemented|(?P<module>hdfs_native|pyarrow)[^\n]*(?:not installed|libhdfs)"  # noqa: E501
         r"|cannot open libhdfs|HadoopFileSystem load error",
         "{task} cannot use hdfs:// : the image lacks what TensorFlow needs for it",
@@ -455,8 +486,15 @@ PROGRAM: tuple[Pattern, ...] = (
         "name, and reach that port?",
     ),
     Pattern(
+        "host-unreachable",
+        r"(?:Call|No Route to Host) [Ff]rom [^\n]{0,300} to (?P<peer>\S+:80(?:3[0-3]|50)) failed on",  # noqa: E501
+        "{task} did not reach YARN's ResourceManager at {peer}",
+        "a program that submits applications of its own needs the cluster's configuration: "
+        "`hadoop: {{conf: inline}}`; can containers reach the ResourceManager?",
+    ),
+    Pattern(
         "hdfs-unreachable",
-        r"(?:Call|No Route to Host) [Ff]rom [^\n]{0,300} to (?P<peer>\S+) failed on (?:connection|socket timeout) exception|UnknownHostException: (?P<host>[\w.:-]+)"  # noqa: E501
+        r"(?:Call|No Route to Host) [Ff]rom [^\n]{0,300} to (?P<peer>\S+) failed on (?:connection|socket timeout) exception|UnknownHostException: (?P<host>[\w.:-]+)(?![\w.:-])(?! (?:Temporary failure|Name or service|No address))"  # noqa: E501
         r"|(?:hdfs|webhdfs|namenode|NameNode)[^\n]{0,600}(?:[Cc]onnection refused|timed out)",
         "{task} did not reach HDFS {peer}{host}",
         "give the job its cluster's configuration (`hadoop: {{conf: inline}}`); can "
@@ -516,7 +554,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "name-not-found",
-        r"DNS resolution failed for (?P<name>[\w.-]+)|(?<![\w.-])(?P<peer>(?!found:)[\w.-]+):\d*:? (?:Name or service not known|Domain name not found)"  # noqa: E501
+        r"DNS resolution failed for (?P<name>[\w.-]+)|(?<![\w.-])(?P<peer>(?!found:)[\w.-]+):\d*:? (?:Name or service not known|Domain name not found|Temporary failure in name|No address associated)"  # noqa: E501
         r"|\[Errno -[235]\] (?P<why>[\w ]+)|host not found: (?P<said>[\w ]+)|Failed to resolve '(?P<host>[\w.-]+)'|Could not resolve host: (?P<asked>[\w.-]+)",  # noqa: E501
         "{task} could not resolve the host name {name}{peer}{host}{asked}",
         "does Registry DNS answer, and does the containers' resolver ask it? see "
@@ -993,6 +1031,12 @@ LINES: tuple[Pattern, ...] = (
         near=r"unable to reliably start one or more daemons",
     ),
     Pattern(
+        "certificate-untrusted",
+        r"^curl: \(60\) (?P<words>[^\n]*)",
+        "{task} does not trust the certificate of a server: {words}",
+        "send its authority's certificate by `files`, and name it by CURL_CA_BUNDLE in `env`",
+    ),
+    Pattern(
         "host-unreachable",
         r"[Cc]ould not resolve host: (?P<host>[\w.-]+)|unable to resolve host address [‘'](?P<peer>[\w.-]+)|Failed to connect to (?P<to>[\w.-]+) port \d+",  # noqa: E501, RUF001
         "{task} could not reach {host}{peer}{to}",
@@ -1078,9 +1122,14 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "MPLBACKEND=Agg in `env` draws without a display; xvfb-run before the command gives one",
     ),
     (
-        re.compile(r"Unable to locate credentials|DefaultCredentialsError"),
+        re.compile(r"Unable to locate credentials|DefaultCredentialsError|AWS Credentials"),
         "mount a file of credentials, and name it: AWS_SHARED_CREDENTIALS_FILE in `env` "
         "(GOOGLE_APPLICATION_CREDENTIALS)",
+    ),
+    (
+        re.compile(r"no mechanism available: No worthy mechs"),
+        "the image lacks a plugin of Cyrus SASL: libsasl2-modules-gssapi-mit, cyrus-sasl-gssapi or "
+        "cyrus-sasl-plain",
     ),
     (
         re.compile(r"401 Client Error[^\n]*huggingface|gated repo"),

@@ -18,6 +18,7 @@ from submit_tf_job.yarn.observed import AppReport
 _QUEUE_AM_LIMIT = "Queue's AM resource limit exceeded"
 _USER_AM_LIMIT = "User's AM resource limit exceeded"
 _DETAIL = r"{} = (<[^<>]*>)"
+_OF_LABEL = re.compile(r"AM Partition = ([\w./-]+)")
 
 
 def queue_causes(situation: Situation) -> Iterator[Cause]:
@@ -50,12 +51,13 @@ def _am_limit(situation: Situation, queue: Queue, *, user: bool) -> Cause:
     masters = [other for other in running if not user or other.user == app.user]
     code, whose, limited = "am-limit-queue", "ApplicationMasters", "Queue Resource Limit for AM"
     path, percent, have = queue.path or f"root.{app.queue}", "", ""
+    label = named[1] if (named := _OF_LABEL.search(words)) else ""
     key = "maximum-am-resource-percent"
     if user:
         code, whose = "am-limit-user", f"the ApplicationMasters of user {app.user}"
         limited = "User AM Resource Limit of the queue"
         key += " or user-limit-factor"
-    elif queue.am_percent is not None:
+    elif queue.am_percent is not None and not label:
         percent = f", {queue.am_percent:.0%} of the queue"
     if masters:
         verb = {1: "holds"}.get(len(masters), "hold")
@@ -67,7 +69,8 @@ def _am_limit(situation: Situation, queue: Queue, *, user: bool) -> Cause:
     asked = _amount_in_diagnostics(words, "AM Resource Request")
     return Cause(
         code,
-        f"{whose} may use {_amount_or(limit, 'only a part')} of queue {app.queue}{percent}; "
+        f"{whose} may use {_amount_or(limit, 'only a part')} of queue {app.queue}"
+        f"{clause(' on nodes labelled {}', label)}{percent}; "
         f"{_amount_or(used, 'that', ['memory-mb'])} is in use and this job's "
         f"needs {_amount_or(asked, 'more')}{have}",
         f"wait until one of them ends or choose another `queue`; an administrator raises "

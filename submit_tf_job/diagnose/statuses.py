@@ -11,7 +11,7 @@ import re
 import signal
 
 from submit_tf_job.container import contract
-from submit_tf_job.diagnose.patterns import ARGUMENTS_TOO_LONG, Pattern
+from submit_tf_job.diagnose.patterns import ARGUMENTS_TOO_LONG, LOGIN_FOR_GOOD, Pattern
 
 # ContainerExecutor.ExitCode.LOST: the NodeManager was restarted, and the container ended without a
 # recorded status.
@@ -198,12 +198,28 @@ MASTER: tuple[Pattern, ...] = (
         "principal of `kerberos` is not {owner}'s",
         "name a principal and a keytab of {owner}'s: {owner}/_HOST@REALM; or submit as {user}",
     ),
+    *(
+        Pattern(
+            "kerberos-login",
+            rf"KerberosAuthException: failure to login: for principal: (?P<who>\S+) from keytab \S+[^\n]*?LoginException: (?P<why>{why})",  # noqa: E501
+            "the ApplicationMaster could not log in as {who}: {why}",
+            "is the keytab the principal's latest (kvno)? a ktadd elsewhere makes older ones "
+            "useless; kinit -kt KEYTAB {who} shows it",
+            permanent=permanent,
+        )
+        for why, permanent in (
+            (rf"[^\n]*?(?:{LOGIN_FOR_GOOD})[^\n]*", True),
+            (r"[^\n]+", False),
+        )
+    ),
     Pattern(
-        "kerberos-login",
-        r"KerberosAuthException: failure to login: for principal: (?P<who>\S+) from keytab \S+[^\n]*?LoginException: (?P<why>[^\n]+)",  # noqa: E501
-        "the ApplicationMaster could not log in as {who}: {why}",
-        "is the keytab the principal's latest (kvno)? a ktadd elsewhere makes older ones "
-        "useless; kinit -kt KEYTAB {who} shows it",
+        "executor-configuration",
+        r"\$\{(?P<variable>[\w-]*\.[\w.-]+)\}[^\n]*bad substitution",
+        "YARN's launch script of the ApplicationMaster has a variable that no shell can read, "
+        "{variable}: bad substitution",
+        f"{_ASK}: mapred-site.xml and yarn-site.xml (yarn.application.classpath, "
+        "yarn.service.classpath) name it, and it has to be replaced by its value",
+        permanent=True,
     ),
     Pattern(
         "module-missing",
@@ -245,9 +261,16 @@ CONTAINER: tuple[Pattern, ...] = (
     ),
     Pattern(
         "wrong-architecture",
-        r"no matching manifest for (?P<platform>\S+)",
-        "there is no image of {task} for the processor of its node, {platform}",
+        r"no matching manifest for (?P<platform>\S+)"
+        r"|does not match the specified platform: wanted (?P<wanted>[^,\s]+)",
+        "there is no image of {task} for the processor of its node, {platform}{wanted}",
         "build the image for the nodes' architecture",
+    ),
+    Pattern(
+        "disk-full",
+        r"docker: [^\n]{0,400}no space left on device",
+        "the disk of Docker is full on the node of {task}",
+        f"{_ASK} to remove images there (docker system prune); submit again",
     ),
     Pattern(
         "image-not-pulled",
@@ -259,22 +282,16 @@ CONTAINER: tuple[Pattern, ...] = (
     Pattern(
         "image-not-pulled",
         r"(?:Unable to find image '(?P<image>[^'\n]{1,300})' locally[\s\S]{0,900}?)?"
-        r"daemon: [^\n]{0,200}?(?P<words>(?:Get \"?https?://|toomanyrequests|x509: |received unexpected HTTP)[^\n]+)",  # noqa: E501
+        r"docker: [^\n]{0,200}?(?P<words>(?:Get \"?https?://|toomanyrequests|x509: |received unexpected HTTP)[^\n]+)",  # noqa: E501
         "the image {image} of {task} could not be pulled: {words}",
         "can the nodes reach the registry, and do they trust its certificate?",
     ),
     Pattern(
         "image-not-pulled",
-        r"manifest for (?P<image>\S+) not found|manifest unknown|Unable to find image '(?P<local>[^']+)' locally"  # noqa: E501
-        r"|No such image: (?P<none>\S+)",
-        "the image {image}{local}{none} of {task} is not on its node and could not be pulled",
+        r"(?:Unable to find image '(?P<local>[^'\n]{1,300})' locally[\s\S]{0,900}?)?"
+        r"(?:manifest for (?P<image>\S+) not found|manifest unknown|No such image: (?P<none>\S+))",
+        "the image {image}{none} of {task} is not on its node and could not be pulled",
         "check its name and tag; can the nodes reach the registry?",
-    ),
-    Pattern(
-        "disk-full",
-        r"docker: [^\n]{0,400}no space left on device",
-        "the disk of Docker is full on the node of {task}",
-        f"{_ASK} to remove images there (docker system prune); submit again",
     ),
     Pattern(
         "wrong-architecture",
@@ -400,8 +417,9 @@ CONTAINER: tuple[Pattern, ...] = (
     ),
     Pattern(
         "gpu-not-prepared",
-        r"could not select device driver|(?:unknown or invalid runtime name|Unknown runtime specified):? \"?(?P<runtime>nvidia)",  # noqa: E501
-        "Docker on the node of {task} has no runtime for GPUs {runtime}",
+        r"exec: \\?\"(?P<program>nvidia-[\w-]+)\\?\": executable file not found"
+        r"|could not select device driver|(?:unknown or invalid runtime name|Unknown runtime specified):? \"?(?P<runtime>nvidia)",  # noqa: E501
+        "Docker on the node of {task} has no runtime for GPUs {runtime}{program}",
         f"{_ASK}: NVIDIA's container toolkit belongs on that node, and into Docker's runtimes",
     ),
     Pattern(
@@ -416,6 +434,24 @@ CONTAINER: tuple[Pattern, ...] = (
         r"nvidia-container-cli: (?P<words>[^\n]+)",
         "the node could not prepare GPUs for {task}: {words}",
         f"{_ASK}: nvidia-smi there shows whether its driver works",
+    ),
+    Pattern(
+        "executor-configuration",
+        r"Wrong FS: (?P<path>\S+), expected: (?P<other>\S+)",
+        "the NodeManager of {task} looks for {path} in another file system: Wrong FS, expected: "
+        "{other}",
+        f"{_ASK}: fs.defaultFS in core-site.xml of the nodes has to be that of the ResourceManager",
+        permanent=True,
+    ),
+    Pattern(
+        "container-failed",
+        r"(?P<words>error in opening zip file|not in gzip format|does not look like a tar archive"
+        r"|invalid (?:END|CEN|LOC) header[^\n]*)",
+        "the node could not unpack an archive that it brought to {task}: {words}",
+        "is it of the kind that its name says (.zip, .tar.gz, .tgz, .tar), and whole? unzip -t or "
+        "tar -tf shows it",
+        when=(-1000, -1),
+        permanent=True,
     ),
     Pattern(
         "executor-configuration",
@@ -506,6 +542,7 @@ CONTAINER: tuple[Pattern, ...] = (
         "every node reads a file: path on its own disk: fs.defaultFS of the ResourceManager has to "
         "name a file system that all nodes share",
         when=(-1000, -1),
+        permanent=True,
     ),
     Pattern(
         "files-not-there",
@@ -521,6 +558,20 @@ CONTAINER: tuple[Pattern, ...] = (
         "the node's container-executor is not set up well",
         _ASK,
         when=(6, 22, 24, -1000, -1),
+    ),
+    # that an image was not on the node says only that it was then pulled
+    Pattern(
+        "image-not-pulled",
+        r"Unable to find image '(?P<image>[^'\n]{1,300})' locally(?![\s\S]*Downloaded newer image)"
+        r"[\s\S]{0,900}?^docker: (?:Error response from daemon: )?(?P<words>[^\n]+)",
+        "the image {image} of {task} could not be pulled: {words}",
+        "can its node reach the registry, and store the image?",
+    ),
+    Pattern(
+        "image-not-pulled",
+        r"Unable to find image '(?P<image>[^'\n]{1,300})' locally(?![\s\S]*Downloaded newer image)",
+        "the image {image} of {task} is not on its node and could not be pulled",
+        "check its name and tag; can the nodes reach the registry?",
     ),
 )
 
@@ -551,6 +602,15 @@ NEVER_GRANTED: tuple[Pattern, ...] = (
         "most it gives",
         "ask for less {resource}",
     ),
+)
+
+# any other request that the ResourceManager refuses
+OTHER_REQUEST = Pattern(
+    "request-refused",
+    r"(?P<words>Invalid (?:[\w ]{1,20} )?resource request[^\n]*)",
+    "YARN refuses what the job asks for: {words}",
+    "the ResourceManager checks sizes and labels: those of the roles, of `placement` and of the "
+    "`queue` have to fit",
 )
 
 # Diagnostics of applications that never had a container

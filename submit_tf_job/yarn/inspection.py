@@ -30,7 +30,8 @@ _WS = "/ws/v1/cluster"
 _EVERY_NODE_STATE = "NEW,RUNNING,UNHEALTHY,DECOMMISSIONED,LOST,REBOOTED,DECOMMISSIONING,SHUTDOWN"
 # "… the next allocation", "… display": the request enables the recording, and results come later
 _WAITING = "waiting for "
-_AMOUNT = re.compile(r"(?<![\w./-])([\w./-]+):\s*(\d{1,18})(?!\d)")  # a long fits
+# "max memory" is what a container may grow to; a long fits
+_AMOUNT = re.compile(r"(?<![\w./-])(?<!max )([\w./-]+):\s*(\d{1,18})(?!\d)")
 
 
 class NodeContainer(NamedTuple):

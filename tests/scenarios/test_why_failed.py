@@ -76,15 +76,32 @@ NOT_AGAIN = (
     "org.x.KerberosAuthException: failure to login: javax.x.LoginException: Unable to obtain "
     "password from user",
     "urllib.error.URLError: <urlopen error [SSL: CERTIFICATE_VERIFY_FAILED] self-signed>",
+    # of stores and servers
+    "botocore.exceptions.ClientError: An error occurred (InvalidAccessKeyId) when calling X",
+    "botocore.exceptions.ClientError: An error occurred (SignatureDoesNotMatch) when calling X",
+    "x.AmazonS3Exception: Forbidden (Service: Amazon S3; Status Code: 403; Error Code: 403)",
+    "OSError: When listing objects: AWS Error ACCESS_DENIED during ListObjectsV2 operation",
+    "gcsfs.retry.HttpError: a@b does not have storage.objects.get access to the object., 403",
+    "tensorflow.python.framework.errors_impl.PermissionDeniedError: HTTP response code 401 with x",
+    "azure.core.exceptions.HttpResponseError: This request is not authorized to perform this "
+    "operation using this permission.",
+    "requests.exceptions.ProxyError: OSError('Tunnel connection failed: 407 Proxy Authentication')",
+    "pyhive.exc.OperationalError: FAILED: HiveAccessControlException Permission denied: user [a]",
+    "tensorflow.python.framework.errors_impl.FailedPreconditionError: AWS Credentials have not been "
+    "set properly",
+)
+ONCE_MORE = (
+    "kinit: Cannot contact any KDC for realm 'R' while getting initial credentials",
+    "botocore.exceptions.ClientError: An error occurred (SlowDown) when calling X",
+    "botocore.exceptions.ClientError: An error occurred (RequestTimeTooSkewed) when calling X",
 )
 
 
 def test_whether_a_retry_helps_is_told_by_the_words_too(job: Failing) -> None:
     """Codes of failures that are often temporary, and words of ones that are not."""
-    no_kdc = "kinit: Cannot contact any KDC for realm 'R' while getting initial credentials"
-    for text, helps in (*((text, False) for text in NOT_AGAIN), (no_kdc, True)):
+    for text in (*NOT_AGAIN, *ONCE_MORE):
         cause = job.why(job.first("worker-0", 1), stderr=text)
-        assert told(cause, "retryable") == (helps,), cause
+        assert told(cause, "retryable") == (text in ONCE_MORE,), cause
 
 
 def test_crash_of_java_is_not_told_as_memory(job: Failing) -> None:
@@ -703,6 +720,8 @@ LAUNCHED = "Exception from container-launch.\nContainer id: container_1_1_02_000
 OF_MASTERS = (
     (-1000, "java.io.FileNotFoundException: File does not exist: hdfs://ns/a.zip", "files-not-there",
      "hdfs://ns/a.zip", True),
+    (-1000, "java.io.FileNotFoundException: File file:/tmp/a.zip does not exist", "files-not-there",
+     "file:/tmp/a.zip", False),
     (-1000, "org.x.YarnException: Download and unpack failed", "application-master-failed",
      ": org.x.YarnException: Download and unpack failed", True),
     (-103, "Current usage: 1 GB of 2 GB physical memory used; 2.2 GB of 2.1 GB virtual memory used.",
@@ -711,6 +730,12 @@ OF_MASTERS = (
     (-100, "Container released on a *lost* node", "node-lost", "the ApplicationMaster", True),
     (1, f"{LAUNCHED}Exception message: launch_container.sh: line 24: $A: bad substitution",
      "application-master-failed", "line 24: $A: bad substitution", True),
+    (1, f"{LAUNCHED}Stack trace: ExitCodeException exitCode=1: a.sh: line 2: /x/${{a.b}}/*: bad substitution",
+     "executor-configuration", "a.b: bad substitution", False),
+    (-1000, "Wrong FS: hdfs://nn/a, expected: file:///", "executor-configuration", "hdfs://nn/a",
+     False),
+    (-1000, "java.util.zip.ZipException: error in opening zip file", "container-failed",
+     "error in opening zip file", False),
     (1, f"{LAUNCHED}\nLast 4096 bytes of stderr :\nError: Could not find or load main class org.x.Master",
      "module-missing", "org.x.Master", False),
 )  # fmt: skip
@@ -743,6 +768,8 @@ NEVER_STARTED = (
     ("Failed to renew token: Kind: HDFS_DELEGATION_TOKEN, Service: 10.0.0.9:8020, Ident: (x)",
      "token-not-renewed", True),
     ("java.net.ConnectException: something new", "not-started", True),
+    ("Invalid label resource request, cluster do not contain , label= gpu", "request-refused",
+     False),
     ("Invalid resource request, requested resource type=[memory-mb] < 0 or greater than maximum "
      "allowed allocation. Requested resource=<memory:2048, vCores:1>, maximum allowed "
      "allocation=<memory:1024, vCores:2>, please note", "request-refused", False),
@@ -801,6 +828,47 @@ def test_reason_of_the_bootstrap(job: Failing) -> None:
         if code:
             assert told(cause, "task", "status", "host") == ("worker-1", status, "node1")
             assert cause["hint"] or code == "exited"
+
+
+def test_login_that_fails_in_the_same_way_again(job: Failing) -> None:
+    for words, code, helps in (
+        ("Preauthentication failed while getting initial credentials", "kerberos-login", False),
+        ("Cannot contact any KDC for realm 'R' while getting initial credentials",
+         "kerberos-login", True),
+        ("Clock skew too great while getting initial credentials", "clocks-differ", True),
+    ):  # fmt: skip
+        said = f"the login of alice@R failed: kinit: {words}"
+        cause = job.why(job.first("worker-1", 90, "login-failed", message=said))
+        assert told(cause, "code", "sentence", "retryable") == (code, said, helps)
+
+
+def test_words_that_tell_why_a_container_failed(job: Failing) -> None:
+    """The shell's, if Docker says nothing; of Docker's what stands behind the layers of errors."""
+    cause = job.why(am=ended(127, "bash: error while loading shared libraries: libc.so.6: cannot"))
+    assert cause["sentence"].endswith(
+        "bash: error while loading shared libraries: libc.so.6: cannot"
+    )
+    layers = "container_linux.go:380: starting container process caused: process_linux.go:545: " * 4
+    said = f"docker: Error response from daemon: OCI runtime create failed: {layers}cannot allocate memory"
+    cause = job.why(am=ended(7, said))
+    assert cause["sentence"].endswith("docker: Error response from daemon: cannot allocate memory")
+
+
+def test_exceptions_of_thrift_and_answers_in_json(job: Failing) -> None:
+    text = (
+        'Exception in thread "main" java.lang.RuntimeException: Unable to instantiate it\n'
+        "\tat org.apache.X.y(X.java:1)\n"
+        "Caused by: MetaException(message:Could not connect to meta store using any of the URIs)\n"
+        "\tat org.apache.X.z(X.java:2)\n"
+    )
+    assert "meta store" in job.why(job.first("worker-0", 1), stderr=text)["sentence"]
+    text = (
+        "tensorflow.python.framework.errors_impl.PermissionDeniedError: HTTP response code 401 with "
+        'body \'{\n  "error": {\n    "message": "Anonymous caller has no access."\n  }\n}\n\'\n'
+    )
+    text = f'Traceback (most recent call last):\n  File "t.py", line 2, in <module>\n{text}'
+    sentence = job.why(job.first("worker-0", 1), stderr=text)["sentence"]
+    assert sentence.endswith("HTTP response code 401 with body: Anonymous caller has no access.")
 
 
 def test_failed_container_of_a_missing_task(job: Failing) -> None:
@@ -872,6 +940,7 @@ def test_application_master_that_failed(job: Failing) -> None:
         "root/localhost@SANDBOX.TEST from keytab /nm/container_1795281862052_0014_04_000001/keytabs/"
         "jg.keytab javax.security.auth.login.LoginException: Checksum failed"
     )
+    assert job.why(am=f"{line}{login}\n")["retryable"] is False
     for words, code, sentence in (
         (f"org.apache.hadoop.security.AccessControlException: {denied}:drwxr-x---",
          "kerberos-somebody-else",
