@@ -706,7 +706,8 @@ def _known_failure_of_am(
     words, who = f"{app.diagnostics}\n{evidence.am_error}", "the ApplicationMaster"
     ended = by_yarn(ContainerEnd(who, "", status, words), None)
     if ended is not None and status in _HINTS_OF_AM:
-        return replace(ended, hint=_HINTS_OF_AM[status] or ended.hint)
+        hint = _HINTS_OF_AM[status] or ended.hint
+        return replace(ended, hint=hint, status=status, meaning=meaning_of(status))
     refused = recognise(words, [*REFUSED, *NEVER_GRANTED, OTHER_REQUEST], task="the job")
     if refused is not None:
         return refused

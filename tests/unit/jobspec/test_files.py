@@ -450,6 +450,7 @@ def test_python_sends_the_code_of_a_path_as_it_is_now(
     url = f"mylib @ file://{tree}/mylib ; python_version > '3'"
     (tree / "url.txt").write_text(f"--no-index\n{url}\n")
     monkeypatch.chdir(tmp_path)  # every path starts from the job spec
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # it may name the working directory
     for name in ("pip", "runpy", "queue", "logging"):  # none of which is for this host
         for place in (tree, tmp_path):
             (place / f"{name}.py").write_text(f"open({str(tree / 'imported')!r}, 'w')")
