@@ -490,30 +490,35 @@ def _lines_around(output: _Output, block: Block) -> str:
 
 def _is_permanent(block: Block) -> bool:
     """Return whether the next attempt will meet the same exception, because it is an error in the
-    program's text.
+    program's text, or something is not allowed.
     """
-    root = block.root
-    is_of_text = root.short_name in _OF_TEXT and "." not in root.name
-    return is_of_text or bool(_OF_SETUP.search(root.text[:_LONGEST]))
+    root, text = block.root, block.root.text[:_LONGEST]
+    if root.short_name in _OF_TEXT and "." not in root.name:
+        return True
+    return bool(_OF_SETUP.search(text) or (_REFUSED.search(text) and not _OF_RATE.search(text)))
 
 
-# faults of the program's text or configuration by libraries' own classes, and what is not allowed
+# faults of the program's text or configuration by libraries' own classes
 _OF_SETUP = re.compile(
     r"^\S*PicklingError: Can't|^jax\.errors\.(?!JaxRuntime)|^omegaconf\.errors\."
-    r"|MisconfigurationException: |40[13] Client Error(?![^\n]*rate limit)|HTTP Error 401:"
-    r"|(?:No|Default)CredentialsError: |Weights only load failed|getpwuid\(\): uid not found"
+    r"|MisconfigurationException: |Weights only load failed|getpwuid\(\): uid not found"
     r"|Duplicate GPU detected|Collective ops must be configured at program startup"
-    r"|Forbidden: 403 |IllegalArgumentException: Wrong FS: |is not a valid DFS filename"
-    # what stores and servers refuse, for who or how they are asked
-    r"|\((?:30[17]|40[13]|AccessDenied|InvalidAccessKeyId|\w*ExpiredToken\w*|InvalidToken|PermanentRedirect"
-    r"|SignatureDoesNotMatch(?!\)[^\n]*Signature expired))\) when calling"
-    r"|Status Code: (?:301|401|403)(?![^\n]*TimeTooSkewed)|[Ss]tatus (?:code )?40[13]\b"
-    r"|HTTP response code 40[13]\b|AWS Error (?:ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_SIGNATURE)"  # noqa: E501
-    r"|does not have storage\.\S+ access|This request is not authorized to perform this operation"
-    r"|Tunnel connection failed: 40[37]\b|HiveAccessControlException"
-    r"|No AWS Credentials provided|AWS Credentials have not been set|DefaultCredentialsError: "
+    r"|IllegalArgumentException: Wrong FS: |is not a valid DFS filename"
     r"|no mechanism available: No worthy mechs"
 )
+# what stores and servers refuse, for who or how they are asked; of libraries' classes by the name
+_REFUSED = re.compile(
+    r"^\w+\.[\w.]*?(?:AccessDenied|Forbidden|Unauthori[sz]ed|Authentication(?:Failed|Failure)?)(?:Error|Exception)?(?::|$)"
+    r"|\b(?:AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|\w*ExpiredToken\w*|PermanentRedirect"
+    r"|AuthorizationPermissionMismatch|HiveAccessControlException|ACCESS_DENIED)\b"
+    r"|\((?:30[17]|40[13]|InvalidToken)\) when calling|Status Code: (?:301|401|403)\b"
+    r"|[Ss]tatus(?: code)?'?:? 40[13]\b|HTTP response code 40[13]\b|\b40[13] Client Error"
+    r"|HTTP Error 401:|Forbidden: 403 |Tunnel connection failed: 40[37]\b"
+    r"|does not have storage\.\S+ access|This request is not authorized to perform this operation"
+    r"|(?:No|Default)CredentialsError: |No AWS Credentials provided|AWS Credentials have not been set"  # noqa: E501
+)
+# refused for now
+_OF_RATE = re.compile(r"[Rr]ate.?[Ll]imit|TimeTooSkewed|Signature expired")
 _OF_TEXT = frozenset(
     {"SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError", "ImportError"}
     | {

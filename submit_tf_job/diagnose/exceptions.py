@@ -737,7 +737,21 @@ def _of_language(groups: dict[str, str | None], held: list[str]) -> tuple[Raised
             own.append(Frame(place["file"], int(place["line"])))
         if own and not chain[0].frames:
             chain[0] = replace(chain[0], frames=(own[0],))
+    while _is_nameless(chain):
+        chain[1] = replace(chain[1], frames=chain[1].frames or chain[0].frames)
+        del chain[0]
     return tuple(chain)
+
+
+def _is_nameless(chain: Sequence[Raised]) -> bool:
+    """Return whether the first of chained exceptions is Java's of a connection, which does not name
+    the other side, and the next one has its words and more.
+    """
+    told = chain[0].message
+    if not chain[1:] or not told or len(chain[1].message) < len(told) + 8:
+        return False
+    is_of_net = chain[0].name.startswith("java.net.") or " failed: " in told
+    return is_of_net and told in chain[1].message
 
 
 def bare_exception(line: OutputLine) -> Raised | None:

@@ -1000,6 +1000,14 @@ LINES: tuple[Pattern, ...] = (
         "ship it under `files`; or mount its directory; paths are those inside the container",
     ),
     Pattern(
+        "certificate-untrusted",
+        r"^Could not fetch URL (?P<url>https?://[\w.:-]+)[^\n]*confirming the ssl certificate",
+        "pip in {task} does not trust the certificate of {url}",
+        "PIP_CERT in `env` names a file with its authority's certificate; or "
+        "`python.requirements` sends packages along with the job",
+        near=r"No matching distribution found",
+    ),
+    Pattern(
         "host-unreachable",
         r"^(?:WARNING: )?Retrying \(Retry\([^\n]*(?:NewConnection|ConnectTimeout|Proxy)Error",
         "pip in {task} did not reach the index of packages",

@@ -85,6 +85,10 @@ NOT_AGAIN = (
     "tensorflow.python.framework.errors_impl.PermissionDeniedError: HTTP response code 401 with x",
     "azure.core.exceptions.HttpResponseError: This request is not authorized to perform this "
     "operation using this permission.",
+    "azure.core.exceptions.ClientAuthenticationError: Server failed to authenticate the request.",
+    "minio.error.S3Error: S3 operation failed; code: AccessDenied, message: Access Denied.",
+    'Traceback (most recent call last):\n  File "t.py", line 2, in <module>\n'
+    "oss2.exceptions.AccessDenied: {'status': 403, 'details': {}}",
     "requests.exceptions.ProxyError: OSError('Tunnel connection failed: 407 Proxy Authentication')",
     "pyhive.exc.OperationalError: FAILED: HiveAccessControlException Permission denied: user [a]",
     "tensorflow.python.framework.errors_impl.FailedPreconditionError: AWS Credentials have not been "
@@ -93,6 +97,7 @@ NOT_AGAIN = (
 ONCE_MORE = (
     "kinit: Cannot contact any KDC for realm 'R' while getting initial credentials",
     "botocore.exceptions.ClientError: An error occurred (SlowDown) when calling X",
+    "google.api_core.exceptions.Forbidden: 403 GET x: The user has exceeded the rate limit",
     "botocore.exceptions.ClientError: An error occurred (RequestTimeTooSkewed) when calling X",
 )
 
@@ -852,6 +857,17 @@ def test_words_that_tell_why_a_container_failed(job: Failing) -> None:
     said = f"docker: Error response from daemon: OCI runtime create failed: {layers}cannot allocate memory"
     cause = job.why(am=ended(7, said))
     assert cause["sentence"].endswith("docker: Error response from daemon: cannot allocate memory")
+
+
+def test_connection_of_java_is_told_with_its_other_side(job: Failing) -> None:
+    text = (
+        'Exception in thread "main" com.amazonaws.SdkClientException: Unable to execute HTTP '
+        "request: Connect to minio:9000 failed: Connection refused\n\tat Train.main(Train.java:21)\n"
+        "Caused by: org.apache.x.HttpHostConnectException: Connect to minio:9000 failed: Connection "
+        "refused\n\tat org.apache.x.Y.z(Y.java:1)\n"
+        "Caused by: java.net.ConnectException: Connection refused\n\tat java.net.X.y(X.java:2)\n"
+    )
+    assert "minio:9000" in job.why(job.first("worker-0", 1), stderr=text)["sentence"]
 
 
 def test_exceptions_of_thrift_and_answers_in_json(job: Failing) -> None:
