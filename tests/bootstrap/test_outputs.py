@@ -637,7 +637,7 @@ def test_files_of_the_working_directory_are_collected(job: Cluster, hdfs: WebNam
     write = (
         "mkdir -p ck/a tfjob-x; echo m > model.keras; echo 1 > ck/a/1; echo 2 > ck/2; echo s > .s; "
         "echo x > tfjob-x/x.keras; echo l > left.txt; ln -s /etc/passwd p.keras; "
-        "echo own > $TFJOB_OUTPUT_M/own; " + HOLD
+        "echo own > $TFJOB_OUTPUT_M/own; mkfifo pipe.keras; " + HOLD
     )
     storing(job, on(hdfs), write, collect=["*.keras", "ck", "ck/**", "none*"])
     job.succeeds()

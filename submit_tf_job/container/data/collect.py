@@ -15,13 +15,14 @@ def states(directory: str, patterns: Sequence[str]) -> dict[str, Any]:
     changes when the file does, or anything below the directory. If a directory matches, nothing
     below it is returned.
 
-    Files of the bootstrap, hidden files, and links, which lead out of the directory, are left out.
+    Files of the bootstrap, hidden files, pipes and sockets, and links, which lead out of the
+    directory, are left out.
     """
     found = set()
     for pattern in patterns:
         for path in glob.iglob(os.path.join(glob.escape(directory), pattern), recursive=True):
             name = os.path.relpath(path, directory)
-            if all(map(is_the_programs, name.split(os.sep))) and not os.path.islink(path):
+            if all(map(is_the_programs, name.split(os.sep))) and _has_content(path):
                 found.add(name)
     tops = {}
     for name in sorted(found):
@@ -29,6 +30,10 @@ def states(directory: str, patterns: Sequence[str]) -> dict[str, Any]:
         if not any(os.sep.join(parts[:end]) in found for end in range(1, len(parts))):
             tops[name] = _state(os.path.join(directory, name))
     return tops
+
+
+def _has_content(path: str) -> bool:
+    return not os.path.islink(path) and (os.path.isfile(path) or os.path.isdir(path))
 
 
 def _state(path: str) -> Any:

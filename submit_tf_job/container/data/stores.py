@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import posixpath
 import shutil
@@ -184,8 +185,9 @@ class ByFsspec(FileStore):
                     sink.write(piece)
             except BaseException:
                 with contextlib.suppress(Exception):
-                    sink.discard()
                     sink.closed = True  # or its end closes it, and half an object is complete
+                with contextlib.suppress(Exception):
+                    sink.discard()
                 raise
             sink.close()
 
@@ -201,8 +203,13 @@ class ByFsspec(FileStore):
 
     def remove(self, path: str) -> None:
         """Remove one object; `rm` would take a `[` or `*` in its name for a pattern."""
+        if not self.exists(path):  # who may only write objects may not try to remove one
+            return
         with contextlib.suppress(NotFound), store_errors(path):
-            self.fs.rm_file(self.bucket + path)
+            try:
+                self.fs.rm_file(self.bucket + path)
+            except NotImplementedError:  # of adlfs from 2023.1 to 2025.8
+                self.fs.rm(glob.escape(self.bucket + path))
 
 
 def _name_of_item(item: Mapping[str, Any]) -> str:

@@ -62,7 +62,7 @@ def entries(root: str) -> Iterator[tuple[str, str, str]]:
         except StoreError as err:
             if not folder:
                 raise
-            yield LEFT, folder, f"cannot be read: {err}"
+            yield LEFT, folder, _cannot_be_read(err)
             continue
         for name in sorted(names):
             relative = os.path.join(folder, name)
@@ -80,6 +80,17 @@ def entries(root: str) -> Iterator[tuple[str, str, str]]:
             else:
                 yield DIRECTORY, relative, ""
                 todo.append((relative, above | {real}))
+
+
+def _cannot_be_read(err: StoreError) -> str:
+    return "cannot be read: " + _without_path(err)
+
+
+def _without_path(err: StoreError) -> str:
+    """Return the message of an error without the path at its beginning: a message that names
+    several entries has little space for each.
+    """
+    return str(err).partition(": ")[2]
 
 
 def is_empty(root: str) -> bool:
@@ -232,7 +243,7 @@ class OutputUpload:
                     self._take_entry(kind, name, os.path.join(root, below).rstrip("/"), why)
             except StoreError as err:
                 if top:
-                    self.left[top] = f"cannot be read: {err}"
+                    self.left[top] = _cannot_be_read(err)
                 elif not (beside and isinstance(err, NotFound)):  # the program has removed it
                     raise
         self.directories.update(name for name, path in beside.items() if os.path.isdir(path))
@@ -283,7 +294,7 @@ class OutputUpload:
         """Continue without an entry whose error is permanent, such as a name that HDFS does not
         accept.
         """
-        self.left[name] = "is refused: " + str(err).partition(": ")[2]
+        self.left[name] = "is refused: " + _without_path(err)
         self.refused.append(name)
         text = f"the output {self.step['name']}: {shown(name)} is refused: {err}"
         self.copying.tell(t="said", text=text)

@@ -258,6 +258,38 @@ def test_names_of_objects_are_no_patterns(bucket: Bucket) -> None:
     assert bucket.objects() == {"m/.submit_tf_job", "m/x1.csv"}
 
 
+def test_objects_are_stored_by_who_may_remove_none(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_path: str) -> None:
+        raise PermissionError(errno.EACCES, "storage.objects.delete")
+
+    monkeypatch.setattr(bucket.memory, "rm_file", refuse)
+    (bucket.folder / "x").write_text("new")
+    assert bucket.upload() == 0, bucket.told
+    assert bucket.objects() == {"m/.submit_tf_job", "m/x"}
+
+
+def test_objects_are_removed_by_a_library_without_rm_file(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of fsspec with adlfs 2023.1 to 2025.8."""
+
+    def refuse(_path: str) -> None:
+        raise NotImplementedError
+
+    remove = bucket.memory.rm_file
+    monkeypatch.setattr(bucket.memory, "rm_file", refuse)
+    monkeypatch.setattr(
+        bucket.memory, "rm", lambda path: [*map(remove, bucket.memory.expand_path(path))]
+    )
+    bucket.memory.pipe_file("/bucket/m/x[1].csv", b"old")
+    (bucket.folder / "x1.csv").write_text("new")
+    assert bucket.upload() == 0, bucket.told
+    assert bucket.upload() == 0, bucket.told
+    assert bucket.objects() == {"m/.submit_tf_job", "m/x1.csv"}
+
+
 def test_an_object_that_shows_a_directory_is_no_file(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
