@@ -103,12 +103,18 @@ def content_for_containers(directory: Path, name: str, *, secrets: bool = True) 
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def sensitive_properties(content: bytes) -> list[str]:
+def sensitive_properties(name: str, content: bytes) -> list[str]:
     """Return the names of the properties with a value that Hadoop calls sensitive, in a file as
     containers get it (`content_for_containers`).
+
+    Raises:
+        SettingsError: The file is not XML.
     """
-    items = read_file("", "", lambda _: content)
-    return [name for name, value, _ in items if value and _SENSITIVE.search(name)]
+    try:
+        items = read_file("", name, lambda _: content)
+    except BadConfiguration as error:
+        raise SettingsError(str(error)) from None
+    return [key for key, value, _ in items if value and _SENSITIVE.search(key)]
 
 
 def _of_this_host(found: re.Match[str]) -> str:

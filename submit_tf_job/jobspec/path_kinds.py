@@ -12,6 +12,7 @@ from submit_tf_job.jobspec.kinds import Kind, matching, text
 
 SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs", "file", "s3", "s3a", "gs", "abfs", "abfss")
 _IS_HDFS = ("hdfs", "webhdfs", "swebhdfs")
+_WITH_DIRECTORIES = SCHEMES[:5]  # in the name of an object `//` is part of the name
 _WITH_HOST = (*SCHEMES[2:4], *SCHEMES[5:])
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/\s]*)(/.*)?", re.DOTALL)
 ON_HDFS = ("hdfs", "viewfs")
@@ -155,10 +156,11 @@ def _make_uri(written: str) -> str:
         raise ValueError(
             f"{clip(written)} does not say which file system; write {meant}, or file://…"
         )
-    scheme, authority = found[1], found[2]
-    # HDFS takes no path with an empty part, as of "$DIR/$NAME" where DIR ends in /
-    parts = [part for part in (found[3] or "").split("/") if part not in ("", ".")]
-    path = "".join(f"/{part}" for part in parts)
+    scheme, authority, path = found[1], found[2], (found[3] or "").rstrip("/")
+    parts = path.split("/")
+    if scheme in _WITH_DIRECTORIES:
+        # HDFS takes no path with an empty part, as of "$DIR/$NAME" where DIR ends in /
+        path = "".join(f"/{part}" for part in parts if part not in ("", "."))
     if scheme not in SCHEMES:
         near = closest(scheme.lower(), SCHEMES)
         meant = f"did you mean {near}://?" if near else f"known are {', '.join(SCHEMES)}"

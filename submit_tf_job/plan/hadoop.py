@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator
 
 from submit_tf_job.container import contract, keytab
-from submit_tf_job.errors import Problem
+from submit_tf_job.errors import Problem, SettingsError
 from submit_tf_job.host.hadoopconf import sensitive_properties
 from submit_tf_job.jobspec.job import HadoopConf, Job, Kerberos, Mount, OwnLogin, ShippedFile
 from submit_tf_job.plan.delivery import Contribution, File, Stage
@@ -140,7 +140,12 @@ def configuration_contribution(job: Job, site: Site) -> Contribution:
 def _sensitive_problems(job: Job, conf: HadoopConf) -> Iterator[Problem]:
     for file in conf.files:
         assert isinstance(file.content, bytes)
-        for name in sensitive_properties(file.content):
+        try:
+            found = sensitive_properties(file.name, file.content)
+        except SettingsError as error:
+            yield job.problem("hadoop.conf", str(error))
+            continue
+        for name in found:
             yield job.problem(
                 "hadoop.conf",
                 f"{name} in {file.name} is a secret to Hadoop, and without a staging directory "

@@ -74,6 +74,10 @@ def test_render_shows_no_secret_of_the_hadoop_configuration(
     refused = "-:8:10: hadoop.conf: fs.s3a.secret.key in core-site.xml is a secret"
     assert (done.status, refused in done.err) == ((0, False) if "nn" in default else (2, True))
     assert "hush" not in done.out + done.err
+    (conf / "hdfs-site.xml").write_text("<configuration>")
+    done = cli("render", "-", stdin=f"{GOOD}hadoop: {{conf: inline}}\n".encode())
+    assert done.status == 2
+    assert "hadoop.conf: hdfs-site.xml: cannot be read: no element found" in done.err
 
 
 def test_render_uses_the_settings(cli: Cli, home: Path, spec: Path) -> None:

@@ -56,11 +56,14 @@ def read(inputs: str = "{}", outputs: str = "{}") -> Job:
 
 
 def test_paths_of_uris_have_no_empty_parts() -> None:
-    """HDFS refuses them, where an output is stored after the training."""
+    """HDFS refuses them, where an output is stored after the training; but names of objects may
+    have them.
+    """
     where = "'hdfs:///models//a/./m/'"
     job = read(f"{{d: {where}}}", f"{{m: {{uri: {where[:-2]}/n', upload: true}}}}")
     found = [job.inputs[0].uri, job.outputs[0].uri]
     assert found == ["hdfs:///models/a/m", "hdfs:///models/a/m/n"]
+    assert read("{d: 's3://b//a//m/'}").inputs[0].uri == "s3://b//a//m"
 
 
 # --- a caller of a gateway ---
