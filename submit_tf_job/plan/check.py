@@ -230,15 +230,15 @@ _PASSWORD = re.compile(r"passw(or)?d$|[_-]pwd$", re.IGNORECASE)
 _KEYS = frozenset(["api", "access", "private", "secret", "account", "auth"])  # before "key"
 # Tokens of tokenizers: EOS_TOKEN=</s> is not a secret.
 _TEXT_TOKENS = frozenset(
-    {"bos", "cls", "end", "eos", "image", "mask", "pad", "sep", "special", "start", "stop"}
-    | {"unk"}
+    {"blank", "bos", "class", "cls", "end", "eos", "eot", "image", "initializer", "mask", "new"}
+    | {"next", "pad", "placeholder", "sep", "sos", "special", "start", "stop", "unk", "video"}
 )
 _BY_REFERENCE = frozenset(
     {"file", "path", "dir", "location", "url", "uri", "name", "id", "size", "length", "type"}
     | {"provider"}
 )
 _HARMLESS = re.compile(
-    r"|\d+(\.\d+)?|true|false|yes|no|none|null|/.*|[a-z0-9]+://[^@]*|[$`].*|file:.*|-.*",
+    r"|\d+(\.\d+)?|true|false|yes|no|none|null|empty|dummy|<.*>|/.*|[a-z0-9]+://[^@]*|[$`].*|file:.*|-.*",
     re.IGNORECASE | re.DOTALL,
 )
 _KNOWN = re.compile(

@@ -91,6 +91,8 @@ def test_secret_named_in_camel_case(name: str) -> None:
             '{"token": "/run/t"}',
         ),
         *('{"maxToken": "5"}', "https://h:80/a@b", "--passwordFile=x", '{"key": "value"}'),
+        *("--placeholder_token '<cat-toy>' --initializer_token toy", "OPENAI_API_KEY=EMPTY"),
+        '{"user_token": "<|user|>", "new_token": "x"}',
     ],
 )
 def test_harmless_values_that_resemble_secrets(value: str) -> None:
