@@ -217,7 +217,7 @@ _NO_WORDS = re.compile(
 _OF_RUNTIME = re.compile(
     r"(?:failed to create (?:task for container|shim(?: task)?)|OCI runtime create failed"
     r"|runc create failed|unable to start container process|error during container init"
-    r"|\w+\.go:\d+|(?:starting container process|container init) caused)[: ]+"
+    r"|\b\w{1,60}\.go:\d{1,9}|(?:starting container process|container init) caused)[: ]+"
 )
 
 

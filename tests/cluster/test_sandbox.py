@@ -85,10 +85,13 @@ def nothing_is_left(cluster: Cluster, ports: dict[str, int], profile: Path) -> N
 
 @pytest.fixture(scope="module")
 def two(clusters_of_session: None) -> Iterator[tuple[Cluster, Cluster]]:
-    """Two sandboxes, started at the same moment: one as the machine allows, one in direct mode."""
+    """Two sandboxes, started at the same moment: one as the machine allows, one in direct mode.
+
+    In the first, YARN waits for a killed NodeManager as long as by default: containers live on.
+    """
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(2) as pool:
         made = [
-            clusters.own("first"),
+            clusters.own("first", "--default-timeouts"),
             clusters.own("second", "--resolver", "direct", "--nodes", "2"),
         ]
         first, second = pool.map(stack.enter_context, made)
