@@ -73,7 +73,9 @@ class Progress:
 
     def _of_stdout(self) -> dict[str, Any] | None:
         size = size_of(self.stdout)
-        if size <= self._read:
+        if size < self._read:
+            self._read = 0  # the program has emptied it
+        if size == self._read:
             return None
         try:
             with open(open_regular(self.stdout), "rb") as source:

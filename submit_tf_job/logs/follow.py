@@ -17,7 +17,6 @@ from submit_tf_job.logs.entries import FileInfo, LogSelection, LogSource, Origin
 from submit_tf_job.logs.lines import Dates, RunCutter
 from submit_tf_job.logs.read import (
     LogFile,
-    dates_of,
     filtered,
     in_order,
     in_threads,
@@ -191,7 +190,7 @@ class LogFollower:
         followed.files[info.name] = _OpenLog(info, cutter)
 
     def _dates_of_file(self, info: FileInfo) -> Dates:
-        return dates_of(info, self.wall())
+        return Dates(self.wall, info.zone)
 
     def _new_lines(self, news: tuple[_Container, _OpenLog]) -> list[Run]:
         """Return the new lines of a file, up to `_ONE_POLL` bytes."""

@@ -33,20 +33,24 @@ _ABSL = rb"[IWEFD](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,9})"
 # those belong to another value.
 _LINE = re.compile(rb"^(?:" + _ABSL + rb"|[^\d\n]{0,24}?" + _ISO + rb")", re.MULTILINE)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_FROM_ANOTHER_ZONE = timedelta(days=2)
+_FROM_ANOTHER_ZONE_S = 2 * 86400.0
 
 
 class Dates:
     """Parser for the times of lines.
 
+    A time before 1970, or more than two days in the future, is not a line's time but a value that
+    the program printed, such as 9999-12-31 for "never", or the day of a forecast.
+
     Args:
-        now: The current time. Its zone is that of lines without a zone, and its year is used for
-            lines without a year.
+        wall: Returns the current time, in seconds since the epoch. Its year is used for lines
+            without a year.
+        zone: The zone of lines without a zone; None for this machine's zone.
     """
 
-    def __init__(self, now: datetime) -> None:
-        self._now = now
-        self._zone: tzinfo = now.tzinfo or timezone.utc
+    def __init__(self, wall: Callable[[], float], zone: tzinfo | None) -> None:
+        self._wall = wall
+        self._zone = zone
         self._second: dict[bytes, float] = {}  # cache: thousands of lines share a second
 
     def find(self, data: bytes) -> Iterator[tuple[int, float]]:
@@ -65,8 +69,10 @@ class Dates:
         if second is None:
             try:
                 second = parse(found)
-            except (ValueError, OverflowError):
+            except (ValueError, OverflowError, OSError):
                 return None  # such as 2026-13-45
+            if not 0 <= second <= self._wall() + _FROM_ANOTHER_ZONE_S:
+                return None
             if len(self._second) > 10_000:
                 self._second.clear()
             self._second[key] = second
@@ -74,12 +80,14 @@ class Dates:
 
     def _absl_time(self, found: re.Match[bytes]) -> float:
         month, day, hour, minute, second = (int(found[number]) for number in range(1, 6))
-        for year in range(self._now.year + 1, self._now.year - 8, -1):
+        latest_s = self._wall() + _FROM_ANOTHER_ZONE_S
+        this_year = datetime.fromtimestamp(latest_s, timezone.utc).year
+        for year in range(this_year + 1, this_year - 8, -1):
             try:
                 moment = datetime(year, month, day, hour, minute, second, tzinfo=self._zone)
             except ValueError:  # February 29 of a common year
                 continue
-            if moment <= self._now + _FROM_ANOTHER_ZONE:
+            if moment.timestamp() <= latest_s:
                 return moment.timestamp()
         raise ValueError("no year fits")
 
@@ -144,7 +152,8 @@ class RunCutter:
         lines = self._rest + data[:end] if end else b""
         self._rest = data[end:] if end else self._rest + data
         if len(self._rest) > LONGEST_LINE:
-            lines, self._rest = lines + self._rest + b"\n", b""
+            cut = _place_to_divide(self._rest)
+            lines, self._rest = lines + self._rest[:cut] + b"\n", self._rest[cut:]
         yield from self._runs_of_lines(lines)
 
     def flush(self) -> Iterator[Run]:
@@ -162,6 +171,22 @@ class RunCutter:
             # a clock that was set back must not reorder a file
             begun, at, self._order = place, time, max(self._order, time)
         yield Run(self.origin, at, self._order, lines[begun:])
+
+
+def _place_to_divide(line: bytes) -> int:
+    """Return where a long line without an end is divided: at the last state of a progress bar, else
+    at its last byte, or before a character of UTF-8 whose bytes are not all there.
+    """
+    state = line.rfind(b"\r") + 1
+    if state:
+        return state
+    for back in (1, 2, 3):
+        if line[-back] >= 0xC0:  # the first byte of a character of 2 to 4 bytes
+            size = 2 + (line[-back] >= 0xE0) + (line[-back] >= 0xF0)
+            return len(line) - (back if size > back else 0)
+        if line[-back] < 0x80:
+            break
+    return len(line)
 
 
 def text_of(line: bytes) -> str:
@@ -278,6 +303,8 @@ def begins_at(
     """
 
     def enough(data: bytes) -> int | None:
+        if not count:  # a last line that is not complete is no line yet
+            return data.rfind(b"\n") + 1 or None
         place, left = len(data) - data.endswith(b"\n"), count
         while left:
             begin = data.rfind(b"\n", 0, place)

@@ -206,14 +206,6 @@ def wanted_files(
     return out
 
 
-def dates_of(info: FileInfo, now: float) -> Dates:
-    """Return the parser for the times in a file, in the zone of the file's node, or else in this
-    machine's zone.
-    """
-    moment = datetime.fromtimestamp(now, timezone.utc)
-    return Dates(moment.astimezone(info.zone))
-
-
 def start_of(
     source: LogSource, file: LogFile, selection: LogSelection, dates: Dates, stamps: Stamps
 ) -> int:
@@ -260,7 +252,7 @@ def file_runs(
     info, since = file.info, selection.since
     if info.size == 0 or (since and info.modified and info.modified.timestamp() < since):
         return
-    dates = dates_of(info, now)
+    dates = Dates(lambda: now, info.zone)
     stamps = stamps_of(source, file.origin) if times and file.has_times else ()
     start = start_of(source, file, selection, dates, stamps)
     pieces = source.read(*file.origin, tail=(info.size or 0) - start if start else None)

@@ -114,6 +114,8 @@ def test_progress_lines(tmp_path: Path) -> None:
     assert printed(much) == {**NONE, "step": 2}
     assert printed(b"z" * 200_000) is None  # a line without an end
     assert printed('\nTFJOB_PROGRESS {"step": 3}\n') == {**NONE, "step": 3}
+    printed.out.write_bytes(b"")  # the program empties its output
+    assert printed('TFJOB_PROGRESS {"step": 8}\n') == {**NONE, "step": 8}
     printed.file.write_text('{"step": 7}')
     assert printed('TFJOB_PROGRESS {"step": 4}\n') == {**NONE, "step": 7}, "the file comes first"
     assert printed("") is None

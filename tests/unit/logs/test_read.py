@@ -4,6 +4,7 @@ which task a container was.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
@@ -25,7 +26,7 @@ from tests.builders.statuses import report
 
 NOW = datetime(2026, 5, 12, 12, 30, tzinfo=timezone.utc)
 NOON = datetime(2026, 5, 12, 12, 0, tzinfo=timezone.utc).timestamp()
-DATES = Dates(NOW)
+DATES = Dates(NOW.timestamp, timezone.utc)
 WORKER = TaskContainer("worker-0", "container_1_0001_01_000002")
 OUT = Origin(WORKER, "stdout.txt")
 
@@ -60,6 +61,10 @@ nan | no time at all
 nan | 2026-13-45 12:00:01 no date
 nan | 2026-05-12 99:00:01 no time
 nan | I0230 12:00:00.1 no day of any year
+nan | 9999-12-31 23:59:59.999999 no end
+nan | 9999-12-31 23:59:59 -1200 no moment of any year
+nan | 0001-01-01 00:00:00 +0100 before all years
+nan | 2027-01-01 00:00:00 forecast
 nan | """
 
 
@@ -81,17 +86,39 @@ def test_dates_of_lines(row: str) -> None:
 )
 def test_dates_without_a_year_take_the_last_that_fits(now: str, line: str, then: str) -> None:
     at = datetime.fromisoformat(f"{then}+00:00").timestamp()
-    assert time_of(line.encode(), Dates(datetime.fromisoformat(f"{now}+00:00"))) == at
+    wall = datetime.fromisoformat(f"{now}+00:00").timestamp
+    assert time_of(line.encode(), Dates(wall, timezone.utc)) == at
 
 
 def test_times_have_the_zone_of_the_node() -> None:
-    east = Dates(NOW.astimezone(timezone(timedelta(hours=2))))
+    east = Dates(NOW.timestamp, timezone(timedelta(hours=2)))
     assert time_of(b"2026-05-12 14:00:01 x", east) == NOON + 1
     assert time_of(b"2026-05-12T12:00:01Z x", east) == NOON + 1
     read = datetime(2026, 11, 21, 9, 23, 21, tzinfo=timezone.utc)
     assert node_time("Sat Nov 21 10:53:21 +0130 2026") == read
     for odd in (None, "", "yesterday", "Sat Nov 31 10:53:21 +0000 2026", "Sat Nov 21 10:53 2026"):
         assert node_time(odd) is None
+
+
+def test_times_of_a_job_that_is_followed_for_days() -> None:
+    now = NOW
+    dates = Dates(lambda: now.timestamp(), timezone.utc)
+    assert time_of(b"I0512 12:00:01.0 x", dates) == NOON + 1
+    now += timedelta(days=9)
+    assert time_of(b"I0521 12:00:01.0 x", dates) == NOON + 9 * 86400 + 1
+
+
+def test_times_without_a_zone_follow_the_daylight_saving_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+        time.tzset()
+        here = Dates(NOW.timestamp, None)
+        summer, winter = (time_of(b"2026-%s-12 12:00:00 x" % m, here) for m in (b"05", b"01"))
+    time.tzset()
+    assert summer == NOON - 2 * 3600
+    assert winter == datetime(2026, 1, 12, 11, tzinfo=timezone.utc).timestamp()
 
 
 # --- lines for machines ---------------------------------------------------------------------------
@@ -145,6 +172,21 @@ def test_dated_keeps_the_order_of_a_file_when_its_clock_goes_back() -> None:
 def test_cutter_limits_a_line_without_end() -> None:
     found = list(runs(*[b"x" * 50_000] * 4))
     assert [len(run.data) for run in found] == [100_001, 100_001]
+
+
+def test_cutter_divides_no_character_and_no_state_of_a_bar() -> None:
+    data = "\u4e2d\U0001f600\xfc".encode() * 20_000
+    for size in (9_999, 10_000, 10_001, 10_003):
+        pieces = [data[at : at + size] for at in range(0, len(data), size)]
+        found = text(runs(*pieces))
+        assert found.count(b"\n") > 1
+        assert found.decode().replace("\n", "") == data.decode()
+    states = b"".join(b"\r%6d/9999 it" % at for at in range(9_999))
+    pieces = [states[at : at + 10_000] for at in range(0, len(states), 10_000)]
+    shown = [lines.as_left(line) for line in text(runs(*pieces)).decode().split("\n")[:-1]]
+    assert [len(line) for line in shown] == [14] * len(shown)
+    assert shown[-1] == "  9998/9999 it"
+    assert len(next(runs(b"\xbf" * 70_000)).data) == 70_001
 
 
 # --- filters --------------------------------------------------------------------------------------
