@@ -458,6 +458,8 @@ def _recognised_cause(ending: ProgramEnd, output: _Output, block: Block) -> Caus
         text = f"{told}\nin {files}" if files else told
         around = around or _lines_around(output, block)
         cause = recognise(text, PROGRAM, task=ending.task, status=ending.status, around=around)
+        if cause is not None and cause.code == "process-killed" and "owner has died" in raised.text:
+            continue  # it was well: the process that had started it ended, or that one's node
         if cause is not None and (cause.code not in OF_PEERS or _tells_of_peers(raised)):
             return _with_more_facts(ending, output, cause, block.root, block)
     return None
@@ -505,6 +507,8 @@ _OF_SETUP = re.compile(
     r"|Duplicate GPU detected|Collective ops must be configured at program startup"
     r"|IllegalArgumentException: Wrong FS: |is not a valid DFS filename"
     r"|no mechanism available: No worthy mechs"
+    r"|^java\.lang\.(?:UnsatisfiedLink|IncompatibleClassChange|NoSuchField|AbstractMethod)Error"
+    r"|InaccessibleObjectException: Unable to make "
 )
 # what stores and servers refuse, for who or how they are asked; of libraries' classes by the name
 _REFUSED = re.compile(
@@ -512,9 +516,10 @@ _REFUSED = re.compile(
     r"|\b(?:AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|\w*ExpiredToken\w*|PermanentRedirect"
     r"|AuthorizationPermissionMismatch|HiveAccessControlException|ACCESS_DENIED)\b"
     r"|\((?:30[17]|40[13]|InvalidToken)\) when calling|Status Code: (?:301|401|403)\b"
-    r"|[Ss]tatus(?: code)?'?:? 40[13]\b|HTTP response code 40[13]\b|\b40[13] Client Error"
-    r"|HTTP Error 401:|Forbidden: 403 |Tunnel connection failed: 40[37]\b"
+    r"|[Ss]tatus'?:? 40[13]\b|\bcode'?:? 40[13]\b|\b40[13] (?:Client Error|Unauthorized)\b"
+    r"|\b403 Forbidden\b|HTTP Error 401:|Forbidden: 403 |Tunnel connection failed: 40[37]\b"
     r"|does not have storage\.\S+ access|This request is not authorized to perform this operation"
+    r"|UsageError: api_key not configured|you do not have permission to access"
     r"|(?:No|Default)CredentialsError: |No AWS Credentials provided|AWS Credentials have not been set"  # noqa: E501
 )
 # refused for now

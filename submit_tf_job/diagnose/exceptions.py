@@ -25,7 +25,10 @@ _LAST = re.compile(
 )
 # Names of exception classes, for errors without a traceback such as SyntaxError.
 _BARE = re.compile(
-    r"^(?P<name>(?:[A-Za-z_][\w.]*\.)?_?[A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?: \(see above for traceback\))?(?:: (?P<words>.*))?$"  # noqa: E501
+    r"^(?P<name>(?:[A-Za-z_][\w.]*\.)?_?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)"
+    # of any name in a module for exceptions
+    r"|[a-z_][\w.]*\.(?:_?errors?|exceptions?|exc)\.[A-Z]\w*(?=: |$))"
+    r"(?: \(see above for traceback\))?(?:: (?P<words>.*))?$"
 )
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib/python\d(?:\.\d+)?/|/python\d(?:\.\d+)?/lib/|/bin/[^/.]+$|^<frozen "  # noqa: E501
@@ -49,11 +52,13 @@ _GUTTER = re.compile(
 _OPEN = re.compile(
     r"^$|:$|^\d+ validation errors? for |raises an \S+ exception\.$|^in user code:"
     r"|^Graph execution error:|^Exception encountered when calling|^Caught \w+ in "
-    r"|^Error\(s\) in loading state_dict|^ray::|\(most recent call last\)"
+    r"|^\d+ root error\(s\) found|^Error\(s\) in loading state_dict|^ray::"
+    r"|\(most recent call last\)"
 )
 # first lines that tell nothing of what follows them
 _SHELL = re.compile(
     r"^$|^in user code:|^Graph execution error:|^Exception encountered when calling"
+    r"|^\d+ root error\(s\) found"
     r"|^Caught \w+ in |^ray::|\(most recent call last\)|look up to see its traceback"
     r"|raises an \S+ exception\.$"
 )
@@ -215,10 +220,8 @@ def telling(message: str) -> str:
     """
     lines = message.split("\n")
     first = lines[0].strip()
-    if first.endswith("{") and (said := _IN_JSON.search(message)):  # what a server answered
-        return f"{first.rstrip(_BEFORE_JSON)}: {said[1]}"
-    if lines[1:] and (place := _IN_FILE.match(lines[-1])):  # of YAML, the place of the fault
-        return f"{first} {place[0].strip()}"
+    if told := _told_further_on(first, message):
+        return told
     if first and not _OPEN.search(first):
         if first.startswith("Command '") and not re.search(r"' (?:returned|died)", first):
             return f"{first} … {lines[-1].strip()}"  # its command has several lines
@@ -244,7 +247,7 @@ def telling(message: str) -> str:
             break
         if skip_source or not words or re.match(_SAYS_NOTHING, words):
             continue
-        found.append(re.sub(r"^(?:\(\d+\) [A-Z_]+: *|\{\{function_node \S*\}\} *)", "", words))
+        found.append(re.sub(r"^(?:\(\d+\) (?:[A-Z_]+: *)?|\{\{function_node \S*\}\} *)", "", words))
         if len(found) == 2:
             break
     if not found:
@@ -253,8 +256,23 @@ def telling(message: str) -> str:
     return f"{kept}{' '.join(found)}".strip()
 
 
+def _told_further_on(first: str, message: str) -> str:
+    """Return the first line of a message with the line that tells more, where its form says which
+    one that is; "" if it does not.
+    """
+    if first.endswith("{") and (said := _IN_JSON.search(message)):  # what a server answered
+        return f"{first.rstrip(_BEFORE_JSON)}: {said[1]}"
+    if dead := _OF_RAY.search(message):  # behind what it knows of the actor
+        return f"{first} {dead[0]}"
+    before, _, last = message.rpartition("\n")
+    if before and (place := _IN_FILE.match(last)):  # of YAML, the place of the fault
+        return f"{first} {place[0].strip()}"
+    return ""
+
+
 _IN_JSON = re.compile(r'^\s*"message": "([^"\n]+)"', re.MULTILINE)
 _BEFORE_JSON = " '{"
+_OF_RAY = re.compile(r"^The (?:actor|worker|task) is dead because its owner [^\n.]*", re.MULTILINE)
 _IN_FILE = re.compile(r'^  in "[^"]{1,300}", line \d+, column \d+$')
 _SAYS_NOTHING = (
     r"Detected at node |Node: '|<stack traces|\[\[\{\{|\(most recent call last\)|Stack trace for|[-*=#]{5,}$|The exception content is"  # noqa: E501
@@ -629,7 +647,7 @@ class _Language:
 _LANGUAGES = (
     _Language(  # Java, Scala
         re.compile(
-            r'^(?P<thread>Exception in thread "[^"]*" |Caused by: )?(?P<name>(?:[a-z][\w$]*\.)+[A-Z][\w$.]*(?:Exception|Error)(?(thread)(?:\([\w.$]+\))?))(?::? (?P<words>.*))?$'  # noqa: E501
+            r'^(?P<thread>Exception in thread "[^"]*" |Caused by: )?(?P<name>(?:[a-z][\w$]*\.)+[A-Z][\w$.]*(?:Exception|Error|\$InvalidToken)(?(thread)(?:\([\w.$]+\))?))(?::? (?P<words>.*))?$'  # noqa: E501
         ),
         re.compile(
             r"^\s+at [\w.$<>/@]+\(|^\s+\.\.\. \d+ (?:more|common)|^Caused by: |^\s+Suppressed: "

@@ -15,6 +15,7 @@ from submit_tf_job.container.output_lines import telling_lines
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.diagnose.cause import Cause, Consequence
 from submit_tf_job.diagnose.evidence import OF_PEERS, ProgramEnd, by_program
+from submit_tf_job.diagnose.exceptions import blocks_of
 from submit_tf_job.diagnose.last_words import last_words
 from submit_tf_job.diagnose.output import read_lines, without_workdir
 from submit_tf_job.diagnose.outside import (
@@ -727,5 +728,8 @@ def _words_about_am(diagnostics: str) -> str:
     if reason := words_of_yarn(said):
         return reason
     quoted = said.partition("Last 4096 bytes of")[2]
-    words = last_words(read_lines(quoted.partition("Failing this attempt")[0]))
-    return words.words if words.is_reason else ""
+    lines = read_lines(quoted.partition("Failing this attempt")[0])
+    if (words := last_words(lines)).is_reason:
+        return words.words
+    raised = blocks_of(lines)
+    return raised[-1].root.words if raised else ""

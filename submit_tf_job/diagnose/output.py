@@ -32,6 +32,7 @@ _PROCESS = re.compile(
     r"\[(?P<name>rank\d+)\]:(?: |$)|\[(?P<role>[A-Za-z_][\w-]*(?<=\d))\]:|\[(?P<slot>\d+(?:,\d+)?)\]<std(?:out|err)>:? ?"  # noqa: E501
     r"|\((?P<actor>(?:[\w.<>]+ )?pid=\d+(?:, ip=[\d.]+)?)\)(?: |$)"
 )
+_RANK = re.compile(r"\[rank\d+\]: $")
 _LEVELS = {"E": "error", "F": "error", "C": "error", "W": "warning"}
 _RECORD = re.compile(
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL):[\w.]*:\s?"  # logging's own form
@@ -112,9 +113,10 @@ def _lines_inside(line: str) -> Iterator[str]:
             yield from lines
             return
     before, start, rest = line.partition(START)
-    if start and is_bar(before):
-        yield before[:_LONGEST]
-        line = start + rest
+    rank = found[0] if start and (found := _RANK.search(before)) else ""
+    if start and is_bar(before.removesuffix(rank)):
+        yield before.removesuffix(rank)[:_LONGEST]
+        line = rank + start + rest
     if start and rest.startswith(':  File "'):  # of NumPy, whose warning has no end of line there
         yield f"{before}{start}:"[:_LONGEST]
         line = rest[1:]

@@ -148,6 +148,12 @@ LOGIN_FOR_GOOD = (
     r"|Message stream modified"
 )
 
+# of Hadoop 3, and of older ones
+_LOGIN_OF_JAVA = (
+    r"(?:failure to login: (?:for principal: (?P<who>\S{1,200}))?"
+    r"|Login failure for (?:user: )?(?:(?P<user>\S{1,200}) from keytab)?)[^\n]{0,400}?"
+)
+
 ARGUMENTS_TOO_LONG = Pattern(  # told by the program, or by YARN's launch script
     "arguments-too-long",
     r"Argument list too long",
@@ -287,16 +293,23 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "kerberos-login",
-        r"failure to login: (?:for principal: (?P<who>\S{1,200}))?[^\n]{0,400}?(?P<why>Unable to obtain password from user)",  # noqa: E501
-        "{task} could not log in to Kerberos {who}: {why}",
+        rf"{_LOGIN_OF_JAVA}Empty nameString not allowed",
+        "{task} could not log in to Kerberos: the program gave no principal",
+        "its own setting of the principal is empty, or is not read",
+        permanent=True,
+    ),
+    Pattern(
+        "kerberos-login",
+        rf"{_LOGIN_OF_JAVA}(?P<why>Unable to obtain password from user)",
+        "{task} could not log in to Kerberos {who}{user}: {why}",
         "is the keytab there, may the task's user read it, and does it hold that principal? "
         "klist -kt KEYTAB shows it",
         permanent=True,
     ),
     Pattern(
         "kerberos-login",
-        r"failure to login: (?:for principal: (?P<who>\S{1,200}))?[^\n]{0,400}?(?P<why>Message stream modified \(41\))",  # noqa: E501
-        "{task} could not log in to Kerberos {who}: {why}",
+        rf"{_LOGIN_OF_JAVA}(?P<why>Message stream modified \(41\))",
+        "{task} could not log in to Kerberos {who}{user}: {why}",
         "with Java 8u242 and later renew_lifetime in krb5.conf does this, and a realm in lower "
         "case: leave it out, or write it as the Kerberos server does",
         permanent=True,
@@ -312,8 +325,8 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "kerberos-login",
-        r"failure to login: (?:for principal: (?P<who>\S{1,200}))?[^\n]{0,400}?(?P<why>Checksum failed|Pre-authentication information was invalid)",  # noqa: E501
-        "{task} could not log in to Kerberos {who}: {why}",
+        rf"{_LOGIN_OF_JAVA}(?P<why>Checksum failed|Pre-authentication information was invalid)",
+        "{task} could not log in to Kerberos {who}{user}: {why}",
         "the keytab is not the principal's latest (kvno): a ktadd elsewhere makes older ones "
         "useless; kinit -kt shows it",
         permanent=True,
@@ -328,7 +341,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "kerberos-login",
-        r"KerberosAuthException: failure to login|Preauthentication failed|Cannot contact any KDC for realm '(?P<realm>[^']+)'",  # noqa: E501
+        r"KerberosAuthException: (?:failure to login|Login failure)|Preauthentication failed|Cannot contact any KDC for realm '(?P<realm>[^']+)'",  # noqa: E501
         "{task} could not log in to Kerberos {realm}",
         "is the keytab the principal's latest (kvno), and does the krb5.conf that the "
         "task has name the KDC? kinit -kt there shows it",
@@ -837,8 +850,9 @@ PROGRAM: tuple[Pattern, ...] = (
         r"(?:PermissionError|OSError): \[Errno 1?3\] [\w ]+: '(?P<path>[^']+)'"
         r"|PermissionDeniedError: (?P<tf>[^\s;]+); Permission denied"
         r"|can't open file '(?P<script>[^']+)': \[Errno 13\]"
+        r"|FileNotFoundException: (?P<java>/\S+) \(Permission denied\)"
         r"|errno = 13, [^\n]*|^\S+: [^\n]*?(?:cannot|can't|could not|[Oo]pening) [\w ]*[`'‘\"]?(?P<file>/[^'’\"\s:]+)['’\"]?(?: failed)?: Permission denied",  # noqa: E501, RUF001
-        "{task} is not allowed to use {path}{tf}{script}{file}",
+        "{task} is not allowed to use {path}{tf}{script}{java}{file}",
         "containers run as the user that YARN chooses on its nodes: that one needs the right",
     ),
     Pattern(

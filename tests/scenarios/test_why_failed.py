@@ -93,6 +93,18 @@ NOT_AGAIN = (
     "pyhive.exc.OperationalError: FAILED: HiveAccessControlException Permission denied: user [a]",
     "tensorflow.python.framework.errors_impl.FailedPreconditionError: AWS Credentials have not been "
     "set properly",
+    "mlflow.exceptions.MlflowException: API request to endpoint /a failed with error code 403 != 200.",
+    "google.api_core.exceptions.Forbidden: 403 GET x: a@b does not have storage.buckets.get access",
+    "org.x.KerberosAuthException: Login failure for user:  from keytab null "
+    "javax.x.LoginException: java.lang.IllegalArgumentException: Empty nameString not allowed",
+    "wandb.errors.UsageError: api_key not configured (no-tty). call wandb.login(key=[your_api_key])",
+    "wandb.errors.CommError: It appears that you do not have permission to access the requested "
+    "resource. (Error 404: Not Found)",
+    "java.io.IOException: Login failure for a@R from keytab /k: javax.x.LoginException: Checksum failed",
+    'Exception in thread "main" java.lang.UnsatisfiedLinkError: org.x.Crc.sum(II)V\n'
+    "\tat org.x.Crc.sum(Native Method)",
+    'Exception in thread "main" java.lang.reflect.InaccessibleObjectException: Unable to make x '
+    "accessible\n\tat java.base/java.lang.X.y(X.java:1)",
 )
 ONCE_MORE = (
     "kinit: Cannot contact any KDC for realm 'R' while getting initial credentials",
@@ -107,6 +119,18 @@ def test_whether_a_retry_helps_is_told_by_the_words_too(job: Failing) -> None:
     for text in (*NOT_AGAIN, *ONCE_MORE):
         cause = job.why(job.first("worker-0", 1), stderr=text)
         assert told(cause, "retryable") == (text in ONCE_MORE,), cause
+
+
+def test_actor_of_ray_whose_owner_ended_was_not_killed(job: Failing) -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "t.py", line 2, in <module>\n'
+        "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+        "\tclass_name: Train\n\tpid: 7\n\tip: 10.0.0.9\n"
+        "The actor is dead because its owner has died. Owner Id: 01 Owner worker exit type: X\n"
+    )
+    cause = job.why(job.first("worker-0", 1), stderr=text)
+    assert told(cause, "code", "retryable", "hint") == ("python-exception", True, "")
+    assert "because its owner has died" in cause["sentence"]
 
 
 def test_crash_of_java_is_not_told_as_memory(job: Failing) -> None:
@@ -307,6 +331,14 @@ RANKED = "".join(f"[rank0]: {line}\n" for line in TORCHRUN[: TORCHRUN.index("E11
         # PyTorch writes the rank before each line once the process group exists
         (RANKED, "ValueError: bad labels in shard 7"),
         (RANKED + TORCHRUN[TORCHRUN.index("E1123") :], "ValueError: bad labels in shard 7"),
+        (f"epoch 1:  42%|####      | 42/100 [00:01<00:02, 29.5it/s]{RANKED}",
+         "ValueError: bad labels in shard 7"),
+        ('Traceback (most recent call last):\n  File "a.py", line 1, in <module>\nDataLossError: '
+         "2 root error(s) found.\n  (0) Data loss: truncated record at 1\n\t [[{{node Next}}]]\n",
+         "DataLossError: Data loss: truncated record at 1"),
+        # without a traceback, in a module for exceptions
+        ("google.api_core.exceptions.NotFound: 404 GET x\n",
+         "google.api_core.exceptions.NotFound: 404 GET x"),
     ],
 )  # fmt: skip
 def test_python_exception(job: Failing, text: str, exception: str) -> None:
@@ -743,6 +775,9 @@ OF_MASTERS = (
      "error in opening zip file", False),
     (1, f"{LAUNCHED}\nLast 4096 bytes of stderr :\nError: Could not find or load main class org.x.Master",
      "module-missing", "org.x.Master", False),
+    (1, f"{LAUNCHED}\nLast 4096 bytes of stderr :\norg.x.SecretManager$InvalidToken: Invalid AMRMToken\n"
+     "\tat org.x.Y.z(Y.java:1)\n", "application-master-failed", ": org.x.SecretManager$InvalidToken",
+     True),
 )  # fmt: skip
 
 
