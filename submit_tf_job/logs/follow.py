@@ -146,9 +146,14 @@ class LogFollower:
     def poll(self) -> Iterator[Run]:
         """Yield the new lines, sorted by time; of each file about `_ONE_POLL` bytes at most."""
         news = self._grown_files()
+        places = [file.place for _followed, file in news]
         runs = chain.from_iterable(in_threads(self._new_lines, news))
         yield from wanted_lines(sorted(runs, key=lambda run: run.order), self.selection)
-        self._more = any(file.place < file.size for followed, file in news if not followed.failures)
+        # of a file of which nothing was served, more would be asked for without a pause
+        self._more = any(
+            place < file.place < file.size and not followed.failures
+            for place, (followed, file) in zip(places, news, strict=True)
+        )
 
     def _grown_files(self) -> list[tuple[_Container, _OpenLog]]:
         """List the selected files that have grown."""

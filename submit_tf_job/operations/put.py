@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ class Put:
         source: The path on this host.
         uri: The URI at which the copy is now.
         files: Number of files; 1 for a file.
-        bytes: The size of all files in bytes.
+        bytes: How many bytes were copied.
     """
 
     source: str
@@ -38,11 +38,11 @@ class Put:
 
 @dataclass(frozen=True)
 class _PlannedCopy:
-    """One file to copy, or a directory to make (`size` is None)."""
+    """One file to copy, or a directory to make."""
 
     source: Path
     target: str
-    size: int | None
+    is_directory: bool
 
 
 def put(
@@ -142,7 +142,7 @@ def _planned_copies(
             hint="rename it; nothing was copied",
         )
     if stat.S_ISREG(status.st_mode):
-        yield _PlannedCopy(source, target, status.st_size)
+        yield _PlannedCopy(source, target, is_directory=False)
         return
     if not stat.S_ISDIR(status.st_mode):
         raise UsageError(
@@ -153,7 +153,7 @@ def _planned_copies(
         raise UsageError(
             f"{source}: is a link to a directory that holds it", hint="remove the link"
         )
-    yield _PlannedCopy(source, target, None)
+    yield _PlannedCopy(source, target, is_directory=True)
     for child in children:
         yield from _planned_copies(child, f"{target}/{child.name}", (*above, identity))
 
@@ -168,20 +168,25 @@ def _run_copies(
 ) -> Put:
     """Make the directories and copy the files of one source; `name` is the path of its copy."""
     storage.mkdirs(name.rpartition("/")[0] or "/", DIRECTORY_MODE)
+    sizes: list[int] = []
     for copy in copies:
-        if copy.size is None:
+        if copy.is_directory:
             storage.mkdirs(copy.target, DIRECTORY_MODE)
             continue
         _LOG.info("copying %s to %s", copy.source, storage.url(copy.target))
-        content = _pieces_of(copy.source)
+        content = _pieces_of(copy.source, sizes.append)
         storage.write(copy.target, content, mode=FILE_MODE, overwrite=overwrite)
-    sizes = [copy.size for copy in copies if copy.size is not None]
-    return Put(source, storage.url(name), len(sizes), sum(sizes))
+    files = sum(not copy.is_directory for copy in copies)
+    return Put(source, storage.url(name), files, sum(sizes))
 
 
-def _pieces_of(path: Path) -> Iterator[bytes]:
+def _pieces_of(path: Path, on_piece: Callable[[int], None]) -> Iterator[bytes]:
+    """Yield a file's content; call `on_piece` with the size of each piece: a file may change after
+    it was planned, and one of /proc has no size.
+    """
     with _this_host(path), path.open("rb") as file:
         while piece := file.read(PIECE):
+            on_piece(len(piece))
             yield piece
 
 

@@ -26,6 +26,7 @@ class NodeManager:
         self.log_server: str | None = None
         # hadoop-facts.md#lists-of-logs: the shape of lists, and whether errors have no words
         self.listed, self.wordless = "object", False
+        self.promised = 0  # bytes that a list tells of each file, and that are not served
         self.up, self.born = True, 1
         # how it is reached, and the address of it that the ResourceManager writes into links
         self.scheme, self.link = "http", f"http://{address}"
@@ -59,7 +60,11 @@ class NodeManager:
         if file is None:
             when = "Sat Nov 21 10:53:21 +0000 2026"
             files = [
-                {"fileName": name, "fileSize": str(len(data)), "lastModifiedTime": when}
+                {
+                    "fileName": name,
+                    "fileSize": str(len(data) + self.promised),
+                    "lastModifiedTime": when,
+                }
                 for name, data in logs.items()
             ]
             # seen: a container that never was, of a living application

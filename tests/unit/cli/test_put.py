@@ -54,6 +54,12 @@ def test_put_names_what_it_copies_as_hadoop_does(
     assert all(one["uri"].startswith(f"file://{here}/there") for one in copied)
 
 
+def test_put_tells_how_much_it_copied_of_a_file_whose_size_is_another(cli: Cli, here: Path) -> None:
+    done = cli("put", "/proc/version", f"file://{here}/there/", "-o", "json")
+    assert done.status == 0
+    assert done.json["copied"][0]["bytes"] == (here / "there/version").stat().st_size > 0
+
+
 def test_put_overwrites_only_where_it_is_told_to(cli: Cli, here: Path) -> None:
     (here / "there/a.csv").write_bytes(b"old")
     (here / "there/d").mkdir()

@@ -26,3 +26,13 @@ def test_dates_that_no_calendar_of_python_holds_are_text() -> None:
     ]
     job.writes(ONE, "\n".join(["I1114 22:13:20.0 a", *never, "b", ""]).encode())
     assert job.logs() == [f"worker-0 {line}" for line in ("I1114 22:13:20.0 a", *never, "b")]
+
+
+def test_follow_ends_where_a_list_has_more_bytes_than_are_served() -> None:
+    job = Job(FakeCluster())
+    job.start(("worker-0", ONE))
+    job.node.promised = 5
+    job.writes(ONE, b"old\n")
+    job.writes(ONE, b"new\n", after_s=5)
+    job.ends(20)
+    assert job.logs(follow=True) == ["worker-0 old", "worker-0 new"]
