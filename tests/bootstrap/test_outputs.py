@@ -203,6 +203,17 @@ def test_what_earlier_uploads_have_left_is_swept(job: Cluster, hdfs: WebNameNode
     assert told.endswith(f"that had not come to its place is now at /models/{beside}")
 
 
+def test_what_an_earlier_upload_has_left_delays_no_job(job: Cluster, hdfs: WebNameNode) -> None:
+    left = "/models/.m.c-chief-0-01.tfjob-tmp"
+    hdfs.put(f"{left}/{MARK}", b'{"run": "c", "task": "chief-0"}')
+    hdfs.directories[left] = int(time.time() * 1000) - 25 * 3600 * 1000
+    fails(hdfs, "RENAME", Fault(403, "SafeModeException"), left)
+    storing(job, on(hdfs))
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    assert job.report()["warnings"] == []
+    assert stored(hdfs) == NEW
+
+
 def test_what_uploads_to_a_longer_name_have_left_is_theirs(job: Cluster, hdfs: WebNameNode) -> None:
     long_ago = int(time.time() * 1000) - 25 * 3600 * 1000
     names = [".m.v2.a-chief-0-01.1700000000000.tfjob-old", ".m.v2.a-chief-0-01.tfjob-tmp"]
@@ -594,6 +605,8 @@ def test_a_file_in_place_of_an_output_is_removed_for_a_retry(
     job.printed("worker-0", "generation 0")
     job.replace("worker-0")
     job.printed("chief-0", "generation 1")
+    outputs = job.places["chief-0"][0] / "tfjob-outputs"
+    job.until(lambda: not list(outputs.glob(".m.gone-*")))
     job.succeeds()
     assert stored(hdfs) == {"m": b"1\n"}
 

@@ -136,6 +136,8 @@ class Data:
     def _remove_former(self) -> None:
         for path in glob.glob(os.path.join(glob.escape(self.info.cwd), OUTPUTS, ".*.gone-*")):
             shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                os.remove(path)  # a file in place of the directory, or a link
 
     def _make_folder(self, kind: str, name: str) -> str:
         path = os.path.join(self.info.cwd, kind, name)

@@ -624,7 +624,8 @@ class OutputUpload:
             left = self.store.version(path) if len(parts) == 1 else None
             if left and left[0] < before:
                 beside = f"{self.target}.failed-{parts[0]}"
-                if self._mark_at(path) and self._rename_if_free(path, beside):
-                    self._log_note(f"an upload that had not come to its place is now at {beside}")
-                else:
+                if not self._mark_at(path) or self.store.exists(beside):
                     self.store.remove(path)
+                    continue
+                self.store.rename(path, beside)  # once: the output itself is stored
+                self._log_note(f"an upload that had not come to its place is now at {beside}")
