@@ -291,7 +291,15 @@ def _refuse_relatives(root: Table, text: str) -> None:
         message = "a Hadoop configuration without a property of TonY (tony.…); which job is it?"
         raise Unreadable(root.place, message)
     kind = root.find("kind")
-    if kind and root.find("apiVersion") and isinstance(kind.value, Scalar):
+    version = root.find("apiVersion")
+    if kind and version and isinstance(kind.value, Scalar):
+        if kind.value.text.lower() == "tfjob" and isinstance(version.value, Scalar):
+            raise Unreadable(
+                version.value.place,
+                f"a TFJob of {clip(version.value.text)} is not recognised; where it is like "
+                "Kubeflow's, say --from tfjob",
+                "apiVersion",
+            )
         raise Unreadable(
             kind.value.place,
             f"an object of kind {clip(kind.value.text)[1:-1]} is not read; {_KUBERNETES_MESSAGE}",

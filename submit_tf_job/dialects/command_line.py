@@ -134,6 +134,9 @@ class _Parser:
         following = at + 1
         takes = self.flags.get(name)
         if takes == _NOTHING:
+            bare = not equals and not self.dialect.takes_command
+            if bare and list(self.words[following : following + 1]) == ["true"]:
+                following += 1  # Java's parser of flags passes over the word
             self._put_entry(flag, place, Scalar(ScalarKind.BOOLEAN, value.lower() or "true", place))
             return following
         known = takes is not None

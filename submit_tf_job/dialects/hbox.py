@@ -37,7 +37,8 @@ _JOB = rows(f"""
 . --jars= | jars of Hbox's Java programs
 = --cacheFile= | `inputs`, linked as `#NAME` before the command
 = --cacheArchive= | `inputs`, unpacked as `#NAME` before the command
-= --input=* | `inputs`, each task its share of the files, linked as `#NAME` before the command
+= --input=* | `inputs`, each task its share of the files, linked as `#NAME` before the
+    command; several paths for one name are refused
 = --s3input=* | as --input
 = --input-strategy=, --conf *.input.strategy | DOWNLOAD, the default; PLACEHOLDER is a warning,
     STREAM is refused
@@ -50,7 +51,8 @@ _JOB = rows(f"""
 ~ --duration= | says how long another system lends nodes; say `lifetime`
 = --board-enable=, --conf *.tf.board.enable | true with a --board-logdir on HDFS → the sidecar
     tensorboard; else a warning
-= --board-logdir=, --conf *.tf.board.log.dir | what the sidecar tensorboard shows
+= --board-logdir=, --conf *.tf.board.log.dir | what the sidecar tensorboard shows;
+    without --board-enable a warning
 . --board-index=, --board-historydir=, --board-reloadinterval= | {_BOARD}
 ~ --board-modelpb=, --board-cacheTimeout= | VisualDL is not started here
 = --hbox-cmd=, --launch-cmd= | `command`, split at blanks
@@ -262,9 +264,17 @@ def _read_data(job: _Flags) -> None:
         strategy.fail(_STREAM)
     if stored and stored.text().strip().upper() != "UPLOAD":
         stored.fail(_STREAM)
+    names = set()
     for at in (*each(job.root, "--input"), *each(job.root, "--s3input")):
         source, _, name = at.text().partition("#")
         name = name or common.base_name(source)
+        if "," in source or name in names:
+            at.fail(
+                f"an input is one path here, and {clip(name)} has several; say --input for each, "
+                "with a name of its own behind #, or one pattern with *, ? or [a-c]"
+            )
+            continue
+        names.add(name)
         key = common.declare("inputs", name, *_uri_of_source(source, at))
         at.put(f"inputs.{key}.shard", "files")
         if word == "DOWNLOAD":
@@ -318,6 +328,8 @@ def _read_command(job: _Flags) -> None:
 
 def _read_board(job: _Flags) -> None:
     asked, logs = job.get("board-enable"), job.get("board-logdir")
+    if not asked and "://" in logs.text():
+        logs.drop("XLearning shows it by default, Hbox does not; say --board-enable true for it")
     if not job.is_true("board-enable"):
         return
     if "://" not in logs.text():

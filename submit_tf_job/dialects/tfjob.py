@@ -191,7 +191,7 @@ _UNITS |= {f"{unit}i": 1024.0 ** (power + 1) for power, unit in enumerate("KMGTP
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu", "alpha.kubernetes.io/nvidia-gpu")
 # k8s.io/kubernetes third_party/forked/golang/expansion/expand.go
 _VARIABLE = re.compile(r"\$(\$|\(([^()]*)\))")
-_TEMPLATE = re.compile(r"<[^<>]*>|\$\(|\$\{|\{\{")
+_TEMPLATE = re.compile(r"<[^<>]*>|\$[({\w]|\{\{")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TF_PORT = 2222
 

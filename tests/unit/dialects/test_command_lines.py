@@ -199,6 +199,17 @@ def test_submarine_refuses_a_ps_beside_one_worker() -> None:
     assert "--num_ps: Submarine refuses parameter servers with one worker" in problem
 
 
+def test_true_behind_a_switch_of_submarine_is_read_past() -> None:
+    job = job_of(f"{SUBMARINE} --tensorboard true --verbose")
+    assert "tensorboard" in job.roles
+
+
+def test_events_on_hdfs_without_a_board_are_a_warning() -> None:
+    given = f"{HBOX} --conf hbox.docker.image=i --board-logdir hdfs:///a run"
+    said = converted(given.split()).remarks
+    assert any("say --board-enable true" in str(remark) for remark in said)
+
+
 def test_environment_that_is_given_twice_is_joined_as_in_submarine() -> None:
     job = job_of(f"{SUBMARINE} --env A=1 --env A=2 --env DOCKER_JAVA_HOME=/j")
     assert dict(job.roles["worker"].env) == {"A": "1:2", "JAVA_HOME": "/j"}
@@ -250,6 +261,8 @@ def test_distributed_keytab_is_a_file_of_this_host() -> None:
         (f"{HBOX} --worker-memory 1T run", "given before"),
         (f"{HBOX} --conf a run", "expected NAME=VALUE, found 'a'"),
         (f"{HBOX} --files hdfs:///a run", "say --cacheFile"),
+        (f"{HBOX} --input /a,/b#c run", "'c' has several; say --input for each"),
+        (f"{HBOX} --input /a#c --input /b#c run", "'c' has several; say --input for each"),
         ("hbox-submit --app-type pytorch run", "`submit_tf_job init --strategy torch`"),
         (f"{SUBMARINE} --framework pytorch", "PyTorch has no parameter servers; leave it out"),
         (f"{SUBMARINE} --framework mxnet", "`submit_tf_job init --strategy custom`"),
