@@ -86,7 +86,7 @@ def test_what_is_listed_reaches_every_task_and_goes_with_the_job(tool: Tool, hdf
     spec = tool.spec(job, **content, command=["python3", "program.py", str(tool.cwd / "go")])
     first = tool("submit", spec, "--detach")
     assert first.status == 0, first.stderr
-    assert re.search(r"uploading 17.[89] MB for", first.stderr)
+    assert re.search(r"uploading 1[78]\.\d MB for", first.stderr)
     places = [f"{staged_of(hdfs, job)}/{name}" for name in hdfs.list(staged_of(hdfs, job))]
     assert {hdfs.stat(place)["permission"] for place in places} == {"700"}
     there = [f"{place}/{name}" for place in places for name in hdfs.list(place)]
